@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use anabranch::congestion::CongestionControl;
 use anabranch::runtime::{Runtime, TokioRuntime};
+use anabranch::seal::Seal;
 use anabranch::{
-    Association, AssociationConfig, BindError, ConnectError, ConnectOptions, Endpoint,
+    Association, AssociationConfig, BindError, Builder, ConnectError, ConnectOptions, Endpoint,
     EndpointConfig, EventLog, ListenOptions, Notification, PathState, SCTP_UDP_PORT, Statistics,
     VantagePoint,
 };
@@ -106,15 +107,8 @@ impl Binding<'_> {
         self.bind(0, interface, Vec::new(), None, VantagePoint::Client)
     }
 
-    /// The runtime of this process. With `--impair`, its sockets follow the impairment file.
     fn runtime(&self) -> Result<Arc<dyn Runtime>, Failure> {
-        match &self.options.impair {
-            Some(file) => impairment::runtime(file),
-            None => match TokioRuntime::current() {
-                Some(runtime) => Ok(Arc::new(runtime)),
-                None => Err(Failure::failed("there is no runtime for sockets")),
-            },
-        }
+        runtime_of(self.options)
     }
 
     /// Binds the endpoint; sockets in `opened` replace the addresses.
@@ -132,13 +126,8 @@ impl Binding<'_> {
         if let (Transport::Sctp, Some(_)) = (self.transport, self.udp_port) {
             refuse(["--udp-port"].into_iter(), self.transport)?;
         }
-        let mut config = EndpointConfig::default();
+        let mut config = endpoint_config(self.options)?;
         config.encapsulation = encapsulation;
-        if let Some(limit) = self.options.memory_limit {
-            config.memory_limit = limit;
-            config.max_associations = places(limit);
-        }
-        config.validate().map_err(Failure::usage)?;
         let mut builder = Endpoint::builder()
             .config(config)
             .shards(self.options.shards.unwrap_or(1))
@@ -158,35 +147,81 @@ impl Binding<'_> {
         if let Some(interface) = interface {
             builder = builder.interface(interface);
         }
-        crate::outputs::check(&[
-            ("--capture", self.options.capture.as_deref()),
-            ("--qlog", self.options.qlog.as_deref()),
-        ])?;
-        if let Some(capture) = &self.options.capture {
-            builder = builder.capture(capture);
-        }
-        if let Some(file) = &self.options.qlog {
-            let log = EventLog::new(file).title(title()).vantage_point(vantage_point);
-            builder = builder.event_log(log);
-        }
-        builder = builder.runtime(match runtime {
+        let runtime = match runtime {
             Some(runtime) => runtime,
             None => self.runtime()?,
-        });
-        let endpoint = builder.bind().map_err(cannot_bind)?;
+        };
+        let endpoint = open(self.options, builder.runtime(runtime), vantage_point)?;
         self.tell_how_to_read_the_capture(&endpoint);
-        #[cfg(unix)]
-        crate::control::offer(&endpoint, self.options.control.as_deref())?;
-        #[cfg(unix)]
-        if let Some(address) = self.options.metrics {
-            crate::scrape::offer(Some(&endpoint), address, self.options)?;
-        }
-        #[cfg(not(unix))]
-        refuse(self.options.control.iter().map(|_| "--control"), self.transport)?;
-        #[cfg(not(unix))]
-        refuse(self.options.metrics.iter().map(|_| "--metrics"), self.transport)?;
         Ok(endpoint)
     }
+}
+
+/// Opens an endpoint with sealed paths. The seal has its addresses and ports.
+pub(crate) fn sealed(
+    options: &SctpOptions,
+    seal: Seal,
+    vantage_point: VantagePoint,
+) -> Result<Endpoint, Failure> {
+    let given = [("--shards", options.shards.is_some_and(|shards| shards > 1))];
+    let given = given.into_iter().chain([("--interface", options.interface.is_some())]);
+    refuse(given.filter_map(|(name, given)| given.then_some(name)), "sealed paths")?;
+    let builder = Endpoint::builder().config(endpoint_config(options)?).seal(seal);
+    let runtime = runtime_of(options)?;
+    open(options, builder.runtime(runtime), vantage_point)
+}
+
+/// The options of an endpoint over UDP.
+fn endpoint_config(options: &SctpOptions) -> Result<EndpointConfig, Failure> {
+    let mut config = EndpointConfig::default();
+    if let Some(limit) = options.memory_limit {
+        config.memory_limit = limit;
+        config.max_associations = places(limit);
+    }
+    config.validate().map_err(Failure::usage)?;
+    Ok(config)
+}
+
+/// The runtime of this process. With `--impair`, its sockets follow the impairment file.
+fn runtime_of(options: &SctpOptions) -> Result<Arc<dyn Runtime>, Failure> {
+    match &options.impair {
+        Some(file) => impairment::runtime(file),
+        None => match TokioRuntime::current() {
+            Some(runtime) => Ok(Arc::new(runtime)),
+            None => Err(Failure::failed("there is no runtime for sockets")),
+        },
+    }
+}
+
+/// Opens an endpoint with the files and sockets by which it is observed.
+fn open(
+    options: &SctpOptions,
+    mut builder: Builder,
+    vantage_point: VantagePoint,
+) -> Result<Endpoint, Failure> {
+    crate::outputs::check(&[
+        ("--capture", options.capture.as_deref()),
+        ("--qlog", options.qlog.as_deref()),
+    ])?;
+    if let Some(capture) = &options.capture {
+        builder = builder.capture(capture);
+    }
+    if let Some(file) = &options.qlog {
+        let log = EventLog::new(file).title(title()).vantage_point(vantage_point);
+        builder = builder.event_log(log);
+    }
+    let endpoint = builder.bind().map_err(cannot_bind)?;
+    #[cfg(unix)]
+    crate::control::offer(&endpoint, options.control.as_deref())?;
+    #[cfg(unix)]
+    if let Some(address) = options.metrics {
+        crate::scrape::offer(Some(&endpoint), address, options)?;
+    }
+    #[cfg(not(unix))]
+    refuse(options.control.iter().map(|_| "--control"), "this system")?;
+    #[cfg(not(unix))]
+    refuse(options.metrics.iter().map(|_| "--metrics"), "this system")?;
+    Ok(endpoint)
 }
 
 impl Binding<'_> {

@@ -23,7 +23,7 @@ struct Library {
 }
 
 const LIBRARIES: [Library; 3] = [
-    Library { package: "anabranch", features: "impair,serde" },
+    Library { package: "anabranch", features: "impair,seal,serde" },
     Library { package: "anabranch-proto", features: "serde" },
     Library { package: "anabranch-wire", features: "checksum" },
 ];

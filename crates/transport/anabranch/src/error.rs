@@ -64,6 +64,9 @@ pub enum BindError {
         /// The reason.
         reason: &'static str,
     },
+    /// The sealed paths cannot be set up.
+    #[cfg(feature = "seal")]
+    Seal(crate::seal::SetupError),
     /// An option of the endpoint is out of range.
     Config(ConfigError),
     /// `bind` was called outside of a tokio runtime, and no other runtime was given.
@@ -129,6 +132,8 @@ impl fmt::Display for BindError {
             Self::Shards { count, reason } => {
                 write!(f, "an endpoint cannot have {count} shards: {reason}")
             }
+            #[cfg(feature = "seal")]
+            Self::Seal(error) => error.fmt(f),
             Self::Config(error) => write!(f, "cannot bind: {error}"),
             Self::NoRuntime => f.write_str("an endpoint must be bound within a tokio runtime"),
         }
@@ -143,6 +148,8 @@ impl std::error::Error for BindError {
             | Self::Capture { source, .. }
             | Self::EventLog { source, .. } => Some(source),
             Self::Interfaces(source) | Self::Opened(source) => Some(source),
+            #[cfg(feature = "seal")]
+            Self::Seal(error) => error.source(),
             _ => None,
         }
     }

@@ -51,6 +51,8 @@ mod notification_log;
 mod numbers;
 mod options;
 pub mod runtime;
+#[cfg(feature = "seal")]
+pub mod seal;
 mod shards;
 mod shared;
 mod sockets;

@@ -4,7 +4,7 @@ mod common;
 
 use std::io::ErrorKind;
 
-use anabranch::{OutgoingMessage, Ppid, StreamError};
+use anabranch::{AssociationConfig, OutgoingMessage, Ppid, StreamError};
 use common::{Pair, V4, loopback, pattern, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -68,6 +68,28 @@ async fn a_stream_can_be_used_again_after_its_end() {
             assert_eq!(bytes, [round; 100]);
             assert_eq!(request.read(&mut [0; 10]).await.unwrap(), 0);
             drop(recv);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn streams_that_were_given_up_are_opened_again() {
+    soon(async {
+        let mut config = AssociationConfig::default();
+        config.sending.outbound_streams = 2;
+        let pair = Pair::with(&[V4], config, AssociationConfig::default()).await;
+        for _ in 0..10 {
+            let (mut send, mut recv) = pair.near.open_stream().await.unwrap();
+            send.write_all(b"?").await.unwrap();
+            send.shutdown().await.unwrap();
+            let (mut answer, request) = pair.far.accept_stream().await.unwrap().unwrap();
+            request.stop();
+            answer.write_all(b"more than the reader wants").await.unwrap();
+            recv.read_exact(&mut [0; 4]).await.unwrap();
+            drop((send, recv));
+            // The end comes after that.
+            drop(answer);
         }
     })
     .await;

@@ -21,3 +21,24 @@ impl Encapsulation {
         }
     }
 }
+
+/// All headers between IP and SCTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Headers {
+    pub(crate) encapsulation: Encapsulation,
+    /// Bytes that a layer between SCTP and the encapsulation adds to each packet.
+    pub(crate) shim: u16,
+}
+
+impl Headers {
+    /// Bytes of an IP packet to `remote` that are not part of the SCTP packet.
+    pub(crate) const fn overhead(self, remote: IpAddr) -> usize {
+        self.encapsulation.overhead(remote) + self.shim as usize
+    }
+}
+
+impl From<Encapsulation> for Headers {
+    fn from(encapsulation: Encapsulation) -> Self {
+        Self { encapsulation, shim: 0 }
+    }
+}

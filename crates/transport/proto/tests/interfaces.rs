@@ -73,3 +73,25 @@ fn the_only_address_is_kept_and_goes_on_when_it_is_back() {
     assert_eq!(pair.received_len(1), 20_000);
     assert_eq!(pair.closed, [None, None]);
 }
+
+/// An uplink that is plugged in later: its path has never worked, and only the side that has the uplink is told.
+#[test]
+fn a_path_that_works_for_the_first_time_is_used_by_both_sides_at_once() {
+    let mut config = config();
+    config.paths.vigilance = AssociationConfig::default().paths.vigilance;
+    let mut pair = Pair::new(2, config.clone());
+    pair.set_up(1, false);
+    pair.connect(config);
+    pair.run(Duration::from_secs(300));
+    for node in 0..2 {
+        assert_eq!(pair.path_states(node), [PathState::Active, PathState::Inactive]);
+    }
+    pair.set_up(1, true);
+    let (now, local) = (pair.net.now(), pair.addresses[0][1]);
+    pair.net.node_mut(0).endpoint.handle_local_address(now, local, true);
+    pair.run(Duration::from_secs(1));
+    // The other side's next heartbeat would be half a minute away, or more.
+    for node in 0..2 {
+        assert_eq!(pair.path_states(node), [PathState::Active; 2]);
+    }
+}

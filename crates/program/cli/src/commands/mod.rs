@@ -7,6 +7,7 @@ mod discard;
 mod echo;
 #[cfg_attr(not(target_os = "linux"), path = "relay.rs")]
 mod emulate;
+mod gateway;
 mod get;
 #[cfg(unix)]
 mod inspect;
@@ -19,7 +20,7 @@ mod qlog;
 #[cfg(target_os = "linux")]
 mod run;
 mod script;
-mod serve;
+pub(crate) mod serve;
 mod shell;
 mod swarm;
 
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     Get(get::Get),
     Put(put::Put),
+    Gateway(gateway::Gateway),
     Perf(perf::Perf),
     Echo(echo::Echo),
     Discard(discard::Discard),
@@ -77,6 +79,7 @@ impl Command {
             Self::Serve(command) => command.sctp(),
             Self::Perf(command) => command.sctp(),
             Self::Echo(command) => Some(command.sctp()),
+            Self::Gateway(command) => Some(command.sctp()),
             Self::Discard(command) => Some(command.sctp()),
             _ => None,
         };
@@ -88,6 +91,7 @@ impl Command {
             Self::Serve(command) => command.run().await,
             Self::Get(command) => command.run().await,
             Self::Put(command) => command.run().await,
+            Self::Gateway(command) => command.run().await,
             Self::Perf(command) => command.run().await,
             Self::Echo(command) => command.run().await,
             Self::Discard(command) => command.run().await,

@@ -259,7 +259,7 @@ fn most_connections(descriptors: usize, requests: usize) -> usize {
 
 /// Number of descriptors that this process may have, after raising the limit as far as useful.
 #[cfg(unix)]
-fn descriptors() -> usize {
+pub(crate) fn descriptors() -> usize {
     use nix::sys::resource::{Resource::RLIMIT_NOFILE, getrlimit, setrlimit};
     let Ok((soft, hard)) = getrlimit(RLIMIT_NOFILE) else { return MOST_DESCRIPTORS as usize };
     let wanted = soft.max(hard.min(MOST_DESCRIPTORS));
@@ -268,6 +268,6 @@ fn descriptors() -> usize {
 }
 
 #[cfg(not(unix))]
-fn descriptors() -> usize {
+pub(crate) fn descriptors() -> usize {
     MOST_DESCRIPTORS as usize
 }

@@ -44,6 +44,8 @@ pub struct Builder {
     traffic_class: u8,
     opened: Vec<Arc<UdpSocket>>,
     shards: Option<usize>,
+    #[cfg(feature = "seal")]
+    seal: Option<crate::seal::Seal>,
 }
 
 impl Builder {
@@ -115,6 +117,15 @@ impl Builder {
         self
     }
 
+    /// Sends and receives over sealed paths only. The seal has the real addresses and ports, so no others may be set.
+    /// The paths' keys never follow from [`seed`](Self::seed).
+    #[cfg(feature = "seal")]
+    #[must_use]
+    pub fn seal(mut self, seal: crate::seal::Seal) -> Self {
+        self.seal = Some(seal);
+        self
+    }
+
     /// The encapsulation of packets: UDP, the default, or IP protocol 132, which other SCTP stacks expect. IP protocol
     /// 132 needs raw sockets, and thus root or the capability CAP_NET_RAW.
     #[must_use]
@@ -182,8 +193,10 @@ impl Builder {
         // Only simulators work without a checksum. On a network, peers would drop such packets, and damaged ones would
         // be accepted. (With RFC 9653 both ends agree to omit it.)
         self.config.checksum = true;
-        self.config.validate().map_err(BindError::Config)?;
         let runtime = self.runtime.take().or_else(default_runtime).ok_or(BindError::NoRuntime)?;
+        #[cfg(feature = "seal")]
+        let runtime = self.seal_runtime(runtime)?;
+        self.config.validate().map_err(BindError::Config)?;
         let mut seed = match self.seed {
             Some(seed) => seed,
             None => {
@@ -246,6 +259,36 @@ impl Builder {
             runtime.spawn(Box::pin(driver));
         }
         Ok(Endpoint::of(shards, first_port))
+    }
+
+    /// The runtime with sealed paths, if they were requested.
+    #[cfg(feature = "seal")]
+    fn seal_runtime(&mut self, runtime: Arc<dyn Runtime>) -> Result<Arc<dyn Runtime>, BindError> {
+        use crate::seal::{OVERHEAD, SealedRuntime, SetupError};
+
+        let Some(seal) = self.seal.take() else { return Ok(runtime) };
+        let conflicts = [
+            (!self.local_addresses.is_empty(), "local addresses"),
+            (self.udp_port != 0, "a UDP port"),
+            (self.interface.is_some(), "an interface"),
+            (!self.opened.is_empty(), "an open socket"),
+            (self.shards.is_some_and(|count| count > 1), "more than one shard"),
+            (self.config.encapsulation != Encapsulation::Udp, "IP protocol 132"),
+        ];
+        if let Some((_, option)) = conflicts.into_iter().find(|(set, _)| *set) {
+            return Err(BindError::Seal(SetupError::Conflict(option)));
+        }
+        // A seed that is used again would repeat keys and nonces.
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|_| BindError::Randomness)?;
+        let class = self.traffic_class;
+        let sealed = SealedRuntime::open(runtime, &seal, seed, class).map_err(BindError::Seal)?;
+        self.traffic_class = 0;
+        self.config.routes = anabranch_proto::config::Routes::Numbered;
+        self.config.shim = OVERHEAD;
+        // The seal detects every change of a packet.
+        self.config.checksum = false;
+        Ok(Arc::new(sealed))
     }
 
     /// The files that record the endpoint's activity.

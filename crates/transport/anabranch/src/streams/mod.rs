@@ -206,6 +206,8 @@ impl Streams {
             }
             Pushed::Discarded(charge) => {
                 self.bytes.on_read(stream, bytes);
+                // The mark of a byte stream that nobody wanted frees its number.
+                woken.extend(self.wake_openers(stream));
                 return charge;
             }
         }

@@ -67,7 +67,7 @@ impl Association {
             return known;
         }
         let port = arrival.remote_udp_port;
-        let setup = self.config.of_path(self.surroundings.encapsulation);
+        let setup = self.config.of_path(self.surroundings.headers);
         let (local, remote) = (arrival.local, arrival.remote);
         let path = self.paths.push(Path::new(now, local, remote, port, &setup))?;
         self.add_lanes(now);

@@ -45,7 +45,7 @@ fn paths_to(
     config: &AssociationConfig,
     surroundings: &Surroundings,
 ) -> Vec<Path> {
-    let setup = config.of_path(surroundings.encapsulation);
+    let setup = config.of_path(surroundings.headers);
     let new = |local, remote| Path::new(now, local, remote, udp_port, &setup);
     let reaches =
         |local: &IpAddr, remote: &IpAddr| surroundings.common.routes.reaches(*local, *remote);
@@ -107,7 +107,7 @@ impl Association {
         // req: rfc9260 5.1 "MUST set its internal Cumulative TSN Ack"
         let mut sender = Sender::new(Arc::clone(&config), initial_tsn);
         let paths = Paths::new(paths);
-        sender.add_lanes(now, &paths, &config.of_path(surroundings.encapsulation));
+        sender.add_lanes(now, &paths, &config.of_path(surroundings.headers));
         Self {
             identity: Identity {
                 local_port: ports.0,

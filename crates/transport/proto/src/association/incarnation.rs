@@ -54,7 +54,7 @@ impl Association {
 
     /// Creates lanes for new paths.
     pub(super) fn add_lanes(&mut self, now: Instant) {
-        let setup = self.config.of_path(self.surroundings.encapsulation);
+        let setup = self.config.of_path(self.surroundings.headers);
         self.sender.add_lanes(now, &self.paths, &setup);
     }
 }
@@ -228,7 +228,7 @@ mod tests {
         // A path added later has a name that no path had before; the third path keeps its name.
         let new = {
             let mut association = links.ends[0].association_mut(links.now, id).unwrap();
-            let setup = association.config.of_path(association.surroundings.encapsulation);
+            let setup = association.config.of_path(association.surroundings.headers);
             let path = Path::new(now, address(1, 0), address(1, 1), 9899, &setup);
             let new = association.paths.push(path);
             association.add_lanes(now);

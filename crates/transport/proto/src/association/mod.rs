@@ -58,7 +58,8 @@ pub(crate) use state::State;
 use timestamp::Timestamps;
 use vigilance::Watch;
 
-use crate::config::{AssociationConfig, Encapsulation, IpVersions, Routes};
+use crate::config::{AssociationConfig, IpVersions, Routes};
+use crate::encapsulation::Headers;
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, Notification, PathState};
 use crate::features::Features;
@@ -86,7 +87,7 @@ pub(crate) struct Surroundings {
     pub(crate) locals: Arc<[IpAddr]>,
     pub(crate) ip_versions: IpVersions,
     pub(crate) common: Arc<Common>,
-    pub(crate) encapsulation: Encapsulation,
+    pub(crate) headers: Headers,
     pub(crate) checksum: bool,
     pub(crate) initial_tsn: Option<u32>,
     #[cfg(feature = "invariants")]

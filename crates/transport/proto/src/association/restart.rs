@@ -156,7 +156,7 @@ impl Association {
         self.outbox.chunks.clear();
         self.identity.tie_tags = (self.rng.tag(), self.rng.tag());
         let path = self.restart_paths(now, cookie, arrived);
-        let setup = self.config.of_path(self.surroundings.encapsulation);
+        let setup = self.config.of_path(self.surroundings.headers);
         let first = Tsn(cookie.local_initial_tsn);
         self.sender.restart(now, first, cookie.peer_rwnd, &self.paths, &setup);
         self.renew_reconfiguration();
@@ -187,12 +187,12 @@ impl Association {
         arrived: (IpAddr, IpAddr, u16),
     ) -> PathId {
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
-        let encapsulation = self.surroundings.encapsulation;
+        let headers = self.surroundings.headers;
         self.paths.begin_with(path);
         self.acknowledger.path = path;
         for id in self.paths.ids_now() {
             let path_state = &mut self.paths[id];
-            path_state.restart(now, &self.config.of_path(encapsulation));
+            path_state.restart(now, &self.config.of_path(headers));
             // A confirmation by the old incarnation proves nothing about the new one.
             let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
             if confirmed {

@@ -12,6 +12,9 @@ use crate::tag_mark::TagMark;
 pub struct EndpointConfig {
     /// The layer below SCTP, whose headers reduce the path MTU.
     pub encapsulation: Encapsulation,
+    /// Bytes that a layer between SCTP and the encapsulation adds to each packet, such as a seal: they
+    /// reduce the path MTU as well. 0 to 256; default: 0.
+    pub shim: u16,
     /// Valid.Cookie.Life: how long a State Cookie may be used. Default: 60 s.
     pub valid_cookie_life: Duration,
     /// How often a fresh cookie secret is made; the previous one remains valid. Default: 10 minutes.
@@ -42,8 +45,8 @@ pub struct EndpointConfig {
     /// Whether out-of-the-blue packets are answered (RFC 9260 section 8.4).
     pub out_of_the_blue: OutOfTheBlue,
     /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off, to save
-    /// time; drivers of real sockets always switch it on. (The zero checksum of RFC 9653 is
-    /// different: both ends agree on it.)
+    /// time, and drivers whose packets are sealed; other drivers of real sockets always switch it on.
+    /// (The zero checksum of RFC 9653 is different: both ends agree on it.)
     pub checksum: bool,
     /// Which local addresses reach which remote addresses.
     pub routes: Routes,
@@ -66,6 +69,7 @@ impl Default for EndpointConfig {
     fn default() -> Self {
         Self {
             encapsulation: Encapsulation::Udp,
+            shim: 0,
             valid_cookie_life: Duration::from_secs(60),
             cookie_secret_lifetime: Duration::from_secs(600),
             max_associations: 65_536,
@@ -108,6 +112,7 @@ impl EndpointConfig {
         let check = |ok: bool, option: &'static str, reason: &'static str| {
             if ok { Ok(()) } else { Err(ConfigError::new(option, reason)) }
         };
+        check(self.shim <= 256, "shim", "must be at most 256 bytes")?;
         check(
             self.valid_cookie_life >= Duration::from_millis(1),
             "valid_cookie_life",
@@ -179,6 +184,9 @@ pub enum Routes {
     Any,
     /// Only these pairs (local, remote).
     Pairs(Vec<(IpAddr, IpAddr)>),
+    /// Every local IPv6 address reaches every remote one that ends with the same byte: the number of a
+    /// path, where a layer below shows the engine paths as addresses.
+    Numbered,
 }
 
 impl Routes {
@@ -189,6 +197,12 @@ impl Routes {
         match self {
             Self::Any => crate::path::address::same_scope(local, remote),
             Self::Pairs(pairs) => pairs.contains(&(local, remote)),
+            Self::Numbered => match (local, remote) {
+                (IpAddr::V6(local), IpAddr::V6(remote)) => {
+                    local.octets().last() == remote.octets().last()
+                }
+                _ => false,
+            },
         }
     }
 }

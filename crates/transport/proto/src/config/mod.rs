@@ -12,6 +12,7 @@ mod sysctl;
 pub use anabranch_units as units;
 
 use crate::congestion::ControllerChoice;
+use crate::encapsulation::Headers;
 use crate::features::{Features, features};
 use crate::path;
 use crate::receive::delayed_ack::Acknowledger;
@@ -126,9 +127,9 @@ impl AssociationConfig {
     }
 
     /// The parameters of a new path.
-    pub(crate) fn of_path(&self, encapsulation: Encapsulation) -> path::Setup<'_> {
+    pub(crate) fn of_path(&self, headers: impl Into<Headers>) -> path::Setup<'_> {
         path::Setup {
-            encapsulation,
+            headers: headers.into(),
             revision: self.revision,
             timers: &self.timers,
             congestion: &self.congestion,

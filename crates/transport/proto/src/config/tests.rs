@@ -94,6 +94,7 @@ fn values_out_of_range_are_named() {
     assert_eq!(refused(|c| c.memory_limit = 65_535), "memory_limit");
     assert_eq!(refused(|c| c.max_stateless_replies = 0), "max_stateless_replies");
     assert_eq!(refused(|c| c.quantum = 0), "quantum");
+    assert_eq!(refused(|c| c.shim = 257), "shim");
     let error = ConfigError::new("x", "must be y");
     assert_eq!(error.to_string(), "x must be y");
 }
@@ -104,6 +105,17 @@ fn headers_are_counted() {
     let v6 = IpAddr::from([0u16, 0, 0, 0, 0, 0, 0, 1]);
     assert_eq!(Encapsulation::Udp.overhead(v4), 28);
     assert_eq!(Encapsulation::Ip.overhead(v6), 40);
+    let sealed = Headers { encapsulation: Encapsulation::Udp, shim: 28 };
+    assert_eq!((sealed.overhead(v4), sealed.overhead(v6)), (56, 76));
+}
+
+#[test]
+fn numbered_routes_join_equal_numbers() {
+    let v6 = |host: u16, number| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, host, number]);
+    assert!(Routes::Numbered.reaches(v6(1, 3), v6(2, 3)));
+    assert!(!Routes::Numbered.reaches(v6(1, 3), v6(2, 4)));
+    let v4 = IpAddr::from([10, 0, 0, 3]);
+    assert!(!Routes::Numbered.reaches(v4, v4) && !Routes::Numbered.reaches(v6(1, 3), v4));
 }
 
 #[test]

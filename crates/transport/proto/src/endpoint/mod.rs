@@ -37,6 +37,7 @@ use crate::association::{Association, Common, Surroundings};
 use crate::config::{AssociationConfig, EndpointConfig, IpVersions};
 use crate::cookie::CookieJar;
 pub use crate::datagram::{Ecn, Received, Transmit};
+use crate::encapsulation::Headers;
 use crate::error::ListenError;
 use crate::event::{AssociationId, Event};
 use crate::memory::Memory;
@@ -111,7 +112,7 @@ impl Endpoint {
                     memory: Memory::new(config.memory_limit),
                     tag_mark: config.tag_mark,
                 }),
-                encapsulation: config.encapsulation,
+                headers: Headers { encapsulation: config.encapsulation, shim: config.shim },
                 checksum: config.checksum,
                 initial_tsn: config.initial_tsn,
                 #[cfg(feature = "invariants")]

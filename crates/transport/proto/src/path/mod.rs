@@ -26,7 +26,7 @@ pub(crate) use rto::RttEstimator;
 pub(crate) use table::{Paths, low_bits};
 
 use crate::congestion::{CongestionConfig, ControllerChoice};
-use crate::encapsulation::Encapsulation;
+use crate::encapsulation::Headers;
 use crate::event::PathState;
 use crate::per_path::{OfPath, PathId};
 use crate::revision::Revision;
@@ -91,7 +91,7 @@ impl OfPath for Path {
 /// The options that a new path needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup<'a> {
-    pub(crate) encapsulation: Encapsulation,
+    pub(crate) headers: Headers,
     pub(crate) revision: Revision,
     pub(crate) timers: &'a TimerConfig,
     pub(crate) congestion: &'a CongestionConfig,
@@ -112,7 +112,7 @@ impl Path {
         let mtu = MtuSearch::new(setup.mtu, if remote.is_ipv4() { 576 } else { 1280 });
         // req: rfc6951 5.6 "a path, it MUST decrease the Path MTU"
         // req: rfc8899 5 "A PL MUST adjust the MPS indicated by"
-        let overhead = setup.encapsulation.overhead(remote);
+        let overhead = setup.headers.overhead(remote);
         Self {
             id: PathId::FIRST,
             local,

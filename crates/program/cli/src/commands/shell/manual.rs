@@ -23,17 +23,17 @@ const ENVIRONMENT: [(&str, &str, &[&str]); 5] = [
     (
         "XDG_RUNTIME_DIR",
         "Endpoints have their control sockets in its directory 'anabranch'.",
-        &["serve", "get", "put", "perf", "echo", "discard", "inspect"],
+        &["serve", "get", "put", "gateway", "perf", "echo", "discard", "inspect"],
     ),
     (
         "TOKIO_WORKER_THREADS",
         "Threads of a server, instead of one for each shard.",
-        &["serve", "perf", "echo", "discard"],
+        &["serve", "gateway", "perf", "echo", "discard"],
     ),
 ];
 
 /// Files, and the commands that use them.
-const FILES: [(&str, &str, &[&str]); 4] = [
+const FILES: [(&str, &str, &[&str]); 5] = [
     (
         "/etc/anabranch/NAME.toml",
         "Options of the server that 'systemctl start anabranch-serve@NAME' starts.",
@@ -43,7 +43,12 @@ const FILES: [(&str, &str, &[&str]); 4] = [
         "$XDG_RUNTIME_DIR/anabranch, /run/anabranch, /tmp/anabranch-UID",
         "Control sockets of running endpoints. Without XDG_RUNTIME_DIR, root uses the second one, and other users the \
          last one.",
-        &["serve", "get", "put", "perf", "echo", "discard", "inspect"],
+        &["serve", "get", "put", "gateway", "perf", "echo", "discard", "inspect"],
+    ),
+    (
+        "$XDG_CONFIG_HOME/anabranch/far.key, far.users, near.key",
+        "Keys of the gateway and of its users; without XDG_CONFIG_HOME in ~/.config/anabranch.",
+        &["gateway"],
     ),
     ("scenarios/DOCUMENT/FIGURE.toml", "Scenarios, here or in a directory above.", &["lab"]),
     (

@@ -1,0 +1,278 @@
+//! `anabranch gateway far`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anabranch::seal::{Allow, Invitation, Seal, SealHandle, SecretKey, Token};
+use anabranch::{Association, AssociationConfig, Endpoint, ListenOptions, Listener, VantagePoint};
+use anabranch_gateway::{FarOptions, Rule, Rules, is_public};
+use clap::Args;
+use serde::Serialize;
+
+use super::keys::{Users, key};
+use super::report::{self, Event};
+use super::{PORT, config};
+use crate::address::{Address, ListenAddress, is_whole_host, socket};
+use crate::endpoint::{Binding, accept_all, end, sealed};
+use crate::failure::{Failure, complain};
+use crate::interrupt::Interrupt;
+use crate::options::{SctpOptions, Transport, duration};
+use crate::output::{json_line, print_first, write_in_background};
+
+/// Connect to the targets that the near side asks for
+///
+/// Runs on a server until Ctrl-C. Resolves the names of targets itself, and connects to public addresses only, unless
+/// --allow opens more. Prints a line for each connection that ends.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Rules of --allow and --deny: HOST, *.DOMAIN, ADDRESS, NETWORK/BITS or *, with :PORT or
+:FIRST-LAST after it if they are about ports. --deny goes first.
+
+Examples:
+  anabranch gateway far --plain --listen 127.0.0.1:9899 --allow 127.0.0.0/8
+  anabranch gateway far --plain --allow 10.0.0.0/8:80 --allow intranet.example --deny *:25
+  anabranch gateway far --plain --only-allowed --allow *.example.com:443"
+)]
+pub(super) struct Far {
+    /// Addresses and UDP port on which the near side connects, IPv6 addresses in brackets
+    #[arg(long, value_name = "ADDR[,ADDR...]:PORT", default_value = "[::]:9899")]
+    listen: ListenAddress,
+    /// Address and UDP port under which the near side reaches this host, for the invitation; may be given several times
+    /// [default: the host's addresses]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = socket, conflicts_with = "plain")]
+    public: Vec<SocketAddr>,
+    /// File with the secret key, made if it is missing; the keys of users are beside it, in a file that ends with
+    /// .users [default: far.key in the user's configuration]
+    #[arg(long, value_name = "FILE", conflicts_with = "plain")]
+    key: Option<PathBuf>,
+    /// Do not encrypt: anyone on the way can read and change everything, and anyone who reaches this port can use it
+    #[arg(long)]
+    plain: bool,
+    /// Also connect to these targets, although their addresses are not public; may be given several times
+    #[arg(long, value_name = "RULE")]
+    allow: Vec<Rule>,
+    /// Never connect to these targets; may be given several times
+    #[arg(long, value_name = "RULE")]
+    deny: Vec<Rule>,
+    /// Connect to nothing but what --allow names
+    #[arg(long)]
+    only_allowed: bool,
+    /// Connections to targets at the same time; more are refused
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    max_connections: u32,
+    /// How long connecting to a target may take, with resolving its name
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
+    target_timeout: Duration,
+    /// Print JSON, one document a line
+    #[arg(long)]
+    json: bool,
+    /// Append the lines about connections to this file; without a terminal, SIGHUP reopens it
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    log: Option<PathBuf>,
+    #[command(flatten)]
+    sctp: SctpOptions,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Listening<'a> {
+    Listening {
+        service: &'static str,
+        listen: &'a str,
+        udp_port: u16,
+        sealed: bool,
+        invitation: Option<&'a str>,
+    },
+}
+
+/// What sealed paths need besides the endpoint.
+struct Sealed {
+    secret: SecretKey,
+    token: Token,
+    users: Arc<Mutex<Users>>,
+    handle: SealHandle,
+}
+
+impl Far {
+    pub(super) fn sctp(&self) -> &SctpOptions {
+        &self.sctp
+    }
+
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        if self.listen.udp_port.is_some() {
+            return Err(Failure::usage(
+                "--listen: the port is that of UDP, so ;udp= is not needed",
+            ));
+        }
+        write_in_background(self.log.as_deref(), self.json)?;
+        crate::commands::serve::descriptors();
+        let config = config(&self.sctp)?;
+        let interrupt = Interrupt::of_server()?;
+        let (endpoint, listener, sealed) = match self.plain {
+            true => {
+                let (endpoint, listener) = self.plain(config)?;
+                (endpoint, listener, None)
+            }
+            false => self.sealed(config)?,
+        };
+        self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
+        let json = self.json;
+        let rules = Rules { deny: self.deny, allow: self.allow, only_allowed: self.only_allowed };
+        let options = FarOptions {
+            rules,
+            connections: self.max_connections as usize,
+            connect_timeout: self.target_timeout,
+        };
+        let log = Arc::new(move |access| report::access(&access, json));
+        let far = anabranch_gateway::Far::new(options, log);
+        let handle = |association: Association| {
+            if let Some(sealed) = &sealed {
+                sealed.keep_new_users();
+            }
+            serve(far.clone(), association, json)
+        };
+        accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle).await;
+        Ok(())
+    }
+
+    fn plain(&self, config: AssociationConfig) -> Result<(Endpoint, Listener), Failure> {
+        let binding = Binding {
+            transport: Transport::SctpUdp,
+            addresses: &self.listen.addresses,
+            udp_port: Some(self.listen.port),
+            remote_udp_port: None,
+            options: &self.sctp,
+        };
+        binding.server(PORT, config)
+    }
+
+    fn sealed(
+        &self,
+        config: AssociationConfig,
+    ) -> Result<(Endpoint, Listener, Option<Sealed>), Failure> {
+        let (secret, path) = key(self.key.as_deref(), "far.key")?;
+        let users = Users::beside(&path)?;
+        let token = Token::generate().map_err(Failure::failed)?;
+        let seal = Seal::listen(secret.clone(), self.sockets()?)
+            .allow(Allow::Keys(users.keys().collect()));
+        let handle = seal.handle();
+        handle.invite(token.clone());
+        let endpoint = sealed(&self.sctp, seal, VantagePoint::Server)?;
+        let listener =
+            endpoint.listen(PORT, ListenOptions::from(config)).map_err(Failure::failed)?;
+        let users = Arc::new(Mutex::new(users));
+        Ok((endpoint, listener, Some(Sealed { secret, token, users, handle })))
+    }
+
+    /// The real addresses to listen on.
+    fn sockets(&self) -> Result<Vec<SocketAddr>, Failure> {
+        let port = self.listen.port;
+        if is_whole_host(&self.listen.addresses) {
+            let v4 = SocketAddr::from(([0, 0, 0, 0], port));
+            let v6 = SocketAddr::from(([0_u16; 8], port));
+            // A host may have no IPv6.
+            let has_v6 = std::net::UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0)).is_ok();
+            return Ok([v4].into_iter().chain(has_v6.then_some(v6)).collect());
+        }
+        self.listen.addresses.iter().map(|address| address.socket(port)).collect()
+    }
+
+    fn tell_listening(&self, udp_port: u16, sealed: Option<&Sealed>) -> Result<(), Failure> {
+        let listen = ListenAddress { port: udp_port, ..self.listen.clone() }.to_string();
+        let invitation = sealed.map(|sealed| self.invitation(udp_port, sealed).to_string());
+        if self.json {
+            return print_first(&json_line(&Listening::Listening {
+                service: "gateway-far",
+                listen: &listen,
+                udp_port,
+                sealed: sealed.is_some(),
+                invitation: invitation.as_deref(),
+            })?);
+        }
+        let Some(invitation) = invitation else {
+            return print_first(&format!("gateway far on UDP {listen}, not encrypted\n"));
+        };
+        print_first(&format!(
+            "gateway far on UDP {listen}; one near side connects with this line:\n\n  \
+             anabranch gateway near {invitation}\n\n"
+        ))
+    }
+
+    /// An invitation for one more near side.
+    fn invitation(&self, udp_port: u16, sealed: &Sealed) -> Invitation {
+        let mut addresses = self.public.clone();
+        if addresses.is_empty() {
+            let host = match is_whole_host(&self.listen.addresses) {
+                true => addresses_of_host(),
+                false => self.listen.addresses.iter().map(|Address { ip, .. }| *ip).collect(),
+            };
+            if !host.iter().any(|ip| is_public(*ip)) {
+                complain(
+                    "this host has no public address: if the near side is elsewhere, name the address and port \
+                     under which it reaches this host with --public",
+                );
+            }
+            addresses = host.into_iter().map(|ip| SocketAddr::new(ip, udp_port)).collect();
+        }
+        Invitation::new(sealed.secret.public(), addresses).with_token(sealed.token.clone())
+    }
+}
+
+impl Sealed {
+    /// Keeps the keys of near sides that came with an invitation.
+    fn keep_new_users(&self) {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in self.handle.take_admitted() {
+            match users.add(key) {
+                Ok(()) => complain(&format!("{key} may use this gateway from now on")),
+                Err(error) => complain(&error),
+            }
+        }
+    }
+}
+
+/// Most addresses in an invitation: it should fit in a line.
+const MOST_ADDRESSES: usize = 4;
+
+/// Addresses of this host under which others may reach it, the public ones first. If there are none, the loopback
+/// address.
+#[cfg(unix)]
+fn addresses_of_host() -> Vec<IpAddr> {
+    let mut addresses = Vec::new();
+    for interface in nix::ifaddrs::getifaddrs().into_iter().flatten() {
+        let Some(address) = interface.address else { continue };
+        let v4 = address.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
+        let v6 = address.as_sockaddr_in6().map(|address| IpAddr::from(address.ip()));
+        let usable = |ip: &IpAddr| match ip {
+            IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
+            IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local(),
+        };
+        addresses.extend(v4.or(v6).filter(usable));
+    }
+    addresses.sort_by_key(|ip| (!is_public(*ip), ip.is_ipv6()));
+    addresses.dedup();
+    addresses.truncate(MOST_ADDRESSES);
+    if addresses.is_empty() {
+        addresses.push(IpAddr::from([127, 0, 0, 1]));
+    }
+    addresses
+}
+
+#[cfg(not(unix))]
+fn addresses_of_host() -> Vec<IpAddr> {
+    vec![IpAddr::from([127, 0, 0, 1])]
+}
+
+async fn serve(far: anabranch_gateway::Far, association: Association, json: bool) {
+    let near = association.peer_addresses().first().map(|near| near.ip().to_string());
+    let near = near.as_deref().unwrap_or("-");
+    report::tell(Event::Accepted { near }, json);
+    let served = far.serve(&association).await;
+    let error = match served {
+        Ok(()) => end(&association).await.err(),
+        Err(error) => Some(error.to_string()),
+    };
+    report::tell(Event::Ended { near, error: error.as_deref() }, json);
+}

@@ -1,0 +1,254 @@
+//! `anabranch gateway near`.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::seal::{Invitation, Seal, Uplink};
+use anabranch::{Association, ConnectError, ConnectOptions, Endpoint, VantagePoint};
+use anabranch_gateway::{Connect, Link, LinkEvent, NearOptions};
+use anabranch_http::Authority;
+use clap::Args;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use super::keys::key;
+use super::report::{self, Event};
+use super::{PORT, config};
+use crate::address::{Address, authority, plain_address, resolve, socket};
+use crate::endpoint::{Binding, close, sealed};
+use crate::failure::{Failure, complain};
+use crate::interrupt::Interrupt;
+use crate::options::{SctpOptions, Transport, duration};
+use crate::output::{json_line, print_first, write_in_background};
+
+/// A proxy for HTTP and SOCKS5 that reaches the network through the far side
+///
+/// Takes the invitation that the far side prints: anb1:... Encrypts everything, and uses all uplinks that --uplink names
+/// at the same time; each may be behind an address translator, come and go, and change its address.
+///
+/// Runs beside browsers, curl, git and ssh until Ctrl-C. One port takes HTTP proxy requests, CONNECT and SOCKS5, and
+/// serves /proxy.pac for browsers. When the far side is lost, open connections end, and new ones wait until it is there
+/// again. Prints a line for each connection that ends.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch gateway near anb1:...
+  anabranch gateway near anb1:... --uplink wlan0,wwan0
+  anabranch gateway near --plain 127.0.0.1:9899
+  anabranch gateway near --plain far.example:9899 --listen 127.0.0.1:8080 --json
+  curl --proxy http://127.0.0.1:1080 http://example.com/
+  curl --proxy socks5h://127.0.0.1:1080 https://example.com/")]
+pub(super) struct Near {
+    /// The invitation of the far side; it remembers this near side's key, so the same line works again
+    #[arg(value_name = "LINE", required_unless_present = "plain", conflicts_with = "plain")]
+    line: Option<Invitation>,
+    /// Interfaces or local addresses to use at the same time, at most eight [default: what the routes say]
+    #[arg(long, value_name = "NAME|ADDR[,...]", value_delimiter = ',', value_parser = uplink, conflicts_with = "plain")]
+    uplink: Vec<Uplink>,
+    /// File with the secret key, made if it is missing [default: near.key in the user's configuration]
+    #[arg(long, value_name = "FILE", conflicts_with = "plain")]
+    key: Option<PathBuf>,
+    /// Hosts and UDP port of a far side with --plain; nothing is encrypted
+    #[arg(long, value_name = "HOST[,HOST...]:PORT", value_parser = authority)]
+    plain: Option<Authority>,
+    /// Address and port of the proxy
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:1080", value_parser = socket)]
+    listen: SocketAddr,
+    /// Connections of clients at the same time; more wait
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    max_connections: u32,
+    /// How long a target may take to answer a request through the HTTP proxy
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    answer_timeout: Duration,
+    /// Addresses to connect from with --plain [default: those of the host]
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = plain_address, requires = "plain")]
+    local: Vec<Address>,
+    /// How long an attempt to reach the far side may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    connect_timeout: Duration,
+    /// Print JSON, one document a line
+    #[arg(long)]
+    json: bool,
+    /// Append the lines about connections to this file; without a terminal, SIGHUP reopens it
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    log: Option<PathBuf>,
+    #[command(flatten)]
+    sctp: SctpOptions,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Listening<'a> {
+    Listening { service: &'static str, listen: &'a str, proxy: &'a str, pac: &'a str, sealed: bool },
+}
+
+impl Near {
+    pub(super) fn sctp(&self) -> &SctpOptions {
+        &self.sctp
+    }
+
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        write_in_background(self.log.as_deref(), self.json)?;
+        crate::commands::serve::descriptors();
+        let interrupt = Interrupt::of_server()?;
+        let dial = self.dial()?;
+        let listener = TcpListener::bind(self.listen)
+            .await
+            .map_err(|error| Failure::failed(format!("--listen {}: {error}", self.listen)))?;
+        self.tell_listening(listener.local_addr().map_err(Failure::failed)?)?;
+        let json = self.json;
+        let (endpoint, far) = (dial.endpoint.clone(), dial.far.to_string());
+        let link = Link::new(dial.connect(), move |event| tell(&event, &far, json));
+        let log = Arc::new(move |access| report::access(&access, json));
+        let options = NearOptions {
+            connections: self.max_connections as usize,
+            answer_timeout: self.answer_timeout,
+            ..NearOptions::default()
+        };
+        let near = anabranch_gateway::Near::new(link, &options, log);
+        tokio::select! {
+            () = near.serve(listener) => {}
+            () = interrupt.wait() => {}
+        }
+        drop(near);
+        close(&endpoint).await;
+        Ok(())
+    }
+
+    /// What is needed to reach the far side.
+    fn dial(&self) -> Result<Dial, Failure> {
+        let mut options = ConnectOptions::from(config(&self.sctp)?);
+        let timeout = self.connect_timeout;
+        let Some(far) = &self.plain else {
+            let line = self.line.as_ref().ok_or_else(|| Failure::usage("LINE is missing"))?;
+            let (secret, _) = key(self.key.as_deref(), "near.key")?;
+            let mut seal = Seal::connect(secret, line);
+            if !self.uplink.is_empty() {
+                seal = seal.uplinks(self.uplink.iter().cloned());
+            }
+            let endpoint = sealed(&self.sctp, seal, VantagePoint::Client)?;
+            return Ok(Dial { endpoint, far: Destination::Sealed(line.clone()), options, timeout });
+        };
+        options.remote_udp_port = far.port;
+        let binding = Binding {
+            transport: Transport::SctpUdp,
+            addresses: &self.local,
+            udp_port: None,
+            remote_udp_port: Some(far.port),
+            options: &self.sctp,
+        };
+        let endpoint = binding.client(far.hosts.iter())?;
+        Ok(Dial { endpoint, far: Destination::Plain(far.clone()), options, timeout })
+    }
+
+    fn tell_listening(&self, listen: SocketAddr) -> Result<(), Failure> {
+        let (proxy, pac) = (format!("http://{listen}"), format!("http://{listen}/proxy.pac"));
+        if self.json {
+            let (service, listen) = ("gateway-near", listen.to_string());
+            let (listen, proxy, pac) = (&listen, &proxy, &pac);
+            let sealed = self.plain.is_none();
+            return print_first(&json_line(&Listening::Listening {
+                service,
+                listen,
+                proxy,
+                pac,
+                sealed,
+            })?);
+        }
+        if !listen.ip().is_loopback() {
+            complain(&format!("anyone who can reach {listen} can use this proxy"));
+        }
+        print_first(&format!(
+            "gateway near: proxy for HTTP and SOCKS5 on {listen}, configuration for browsers at {pac}\n"
+        ))
+    }
+}
+
+/// Parses an uplink: a local address, or the name of an interface.
+fn uplink(text: &str) -> Result<Uplink, String> {
+    if let Ok(address) = text.trim_matches(['[', ']']).parse() {
+        return Ok(Uplink::address(address));
+    }
+    let is_name = |c: char| c.is_ascii_graphic() && c != '/' && c != ':';
+    if text.is_empty() || !text.chars().all(is_name) {
+        return Err("an uplink is the name of an interface or a local address".to_owned());
+    }
+    Ok(Uplink::interface(text))
+}
+
+/// Where the far side is.
+#[derive(Clone)]
+enum Destination {
+    Sealed(Invitation),
+    /// Its names are resolved again at each attempt.
+    Plain(Authority),
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sealed(line) => {
+                let addresses = line.addresses().iter().map(SocketAddr::to_string);
+                f.write_str(&addresses.collect::<Vec<_>>().join(", "))
+            }
+            Self::Plain(far) => far.fmt(f),
+        }
+    }
+}
+
+/// How the far side is reached.
+#[derive(Clone)]
+struct Dial {
+    endpoint: Endpoint,
+    far: Destination,
+    options: ConnectOptions,
+    timeout: Duration,
+}
+
+impl Dial {
+    fn connect(self) -> Connect {
+        Box::new(move || {
+            let dial = self.clone();
+            Box::pin(async move {
+                let attempt = timeout(dial.timeout, dial.attempt()).await;
+                attempt.unwrap_or_else(|_| {
+                    let (far, waited) = (&dial.far, dial.timeout);
+                    let why = match far {
+                        Destination::Sealed(_) => "it cannot be reached, or does not know this key",
+                        Destination::Plain(_) => {
+                            "check that it runs, and that no firewall stops UDP"
+                        }
+                    };
+                    Err(format!("no answer from {far} within {waited:?}: {why}"))
+                })
+            })
+        })
+    }
+
+    async fn attempt(&self) -> Result<Association, String> {
+        let remotes = match &self.far {
+            Destination::Sealed(line) => line.key().remotes(PORT),
+            Destination::Plain(far) => {
+                let resolved = resolve(&Authority { port: PORT, ..far.clone() }).await;
+                resolved.map_err(|failure| failure.told().0.unwrap_or("no reason").to_owned())?
+            }
+        };
+        let connected = self.endpoint.connect(remotes, self.options.clone()).await;
+        connected.map_err(|error| match error {
+            ConnectError::Failed { reason, .. } => format!("cannot reach {}: {reason}", self.far),
+            error => format!("cannot reach {}: {error}", self.far),
+        })
+    }
+}
+
+fn tell(event: &LinkEvent, far: &str, json: bool) {
+    match event {
+        LinkEvent::Up(_) => report::tell(Event::Connected { far }, json),
+        LinkEvent::Down(error) => report::tell(Event::Lost { error }, json),
+        LinkEvent::Failed(error) => report::tell(Event::Unreachable { error }, json),
+        _ => {}
+    }
+}

@@ -1,0 +1,190 @@
+//! Both sides of the gateway as programs, with curl as their client.
+#![cfg(unix)]
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use common::{Server, Site, run, skip};
+use tempfile::TempDir;
+
+/// A far side, a near side, and a directory with their keys.
+struct Gateway {
+    keys: TempDir,
+    far: Server,
+    near: Server,
+}
+
+/// Starts a far side on this UDP port of 127.0.0.1.
+fn far(keys: &Path, port: &str) -> Server {
+    let listen = format!("127.0.0.1:{port}");
+    let key = keys.join("far.key");
+    let arguments = ["--listen", &listen, "--key", key.to_str().unwrap(), "--allow", "127.0.0.0/8"];
+    Server::start_command(&["gateway", "far"], &arguments, keys)
+}
+
+fn near(keys: &Path, line: &str, more: &[&str]) -> Server {
+    let key = keys.join("near.key");
+    let arguments = ["--listen", "127.0.0.1:0", "--key", key.to_str().unwrap()];
+    Server::start_command(&["gateway", "near", line], &[&arguments[..], more].concat(), keys)
+}
+
+impl Gateway {
+    fn start() -> Self {
+        let keys = tempfile::tempdir().unwrap();
+        let far = far(keys.path(), "0");
+        assert_eq!(far.listening["sealed"], true);
+        let line = far.listening["invitation"].as_str().unwrap().to_owned();
+        let mut near = near(keys.path(), &line, &["--uplink", "127.0.0.2,127.0.0.3"]);
+        assert_eq!(near.line()["event"], "connected");
+        Self { keys, far, near }
+    }
+
+    fn proxy(&self) -> &str {
+        self.near.listening["proxy"].as_str().unwrap()
+    }
+
+    /// Runs curl through the proxy; `None` without curl.
+    fn curl(&self, arguments: &[&str]) -> Option<Vec<u8>> {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", "--max-time", "60", "--proxy", self.proxy()]);
+        // The environment must not choose another way.
+        curl.env_remove("no_proxy").env_remove("NO_PROXY").args(arguments);
+        match curl.output() {
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{arguments:?}: {said}");
+                Some(output.stdout)
+            }
+            Err(_) => {
+                skip("curl");
+                None
+            }
+        }
+    }
+}
+
+/// `anabranch serve` over TCP as the server to reach.
+fn site(site: &Site) -> Server {
+    Server::start(&["--listen", "127.0.0.1:0", "--transport", "tcp"], &site.path())
+}
+
+#[test]
+fn curl_fetches_through_sealed_paths() {
+    let files = Site::new(&[3_000_000]);
+    let server = site(&files);
+    let mut gateway = Gateway::start();
+    let url = format!("http://127.0.0.1:{}/file%200.bin", server.port());
+    let whole = std::fs::read(files.path().join("file 0.bin")).unwrap();
+    let Some(fetched) = gateway.curl(&[&url]) else { return };
+    assert!(fetched == whole);
+    let line = gateway.near.line();
+    assert_eq!((line["event"].as_str(), line["code"].as_u64()), (Some("connection"), Some(200)));
+    assert_eq!(line["bytes_received"], 3_000_000);
+    assert!(gateway.curl(&["--proxytunnel", &url]).unwrap() == whole);
+    let socks = gateway.proxy().replace("http:", "socks5h:");
+    assert!(
+        gateway.curl(&["--proxy", &socks, &url.replace("127.0.0.1", "localhost")]).unwrap()
+            == whole
+    );
+    assert!(gateway.curl(&["--range", "10-19", &url]).unwrap() == whole[10..20]);
+    let head = String::from_utf8(gateway.curl(&["--head", &url]).unwrap()).unwrap();
+    assert!(head.contains("3000000") && head.contains("anabranch"), "{head}");
+    let status = ["--output", "/dev/null", "--write-out", "%{http_code}"];
+    for (url, code) in [
+        (format!("http://127.0.0.1:{}/missing", server.port()), "404"),
+        ("http://10.255.255.1/".to_owned(), "403"),
+        ("http://127.0.0.1:1/".to_owned(), "502"),
+    ] {
+        let answer = gateway.curl(&[&status[..], &[&url]].concat()).unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), code, "{url}");
+    }
+    assert_eq!(gateway.far.line()["event"], "accepted");
+    assert_eq!(gateway.far.line()["address"], format!("127.0.0.1:{}", server.port()));
+    assert_eq!(gateway.near.interrupt(), Some(0));
+    assert_eq!(gateway.far.interrupt(), Some(0));
+}
+
+#[test]
+fn a_far_side_that_was_killed_comes_back() {
+    let files = Site::new(&[1000]);
+    let server = site(&files);
+    let gateway = Gateway::start();
+    let url = format!("http://127.0.0.1:{}/file%200.bin", server.port());
+    if gateway.curl(&[&url]).is_none() {
+        return;
+    }
+    let port = gateway.far.udp_port();
+    let Gateway { keys, far: killed, near } = gateway;
+    drop(killed);
+    // The next one has the same key, and knows the key of the near side.
+    let gateway = Gateway { far: far(keys.path(), &port), keys, near };
+    assert_eq!(gateway.curl(&[&url]).unwrap().len(), 1000);
+}
+
+#[test]
+fn a_stranger_with_a_used_line_gets_no_answer() {
+    let gateway = Gateway::start();
+    let line = gateway.far.listening["invitation"].as_str().unwrap();
+    let stranger = tempfile::tempdir().unwrap();
+    let mut near = near(stranger.path(), line, &["--connect-timeout", "2s"]);
+    let event = near.line();
+    assert_eq!(event["event"], "unreachable", "{event}");
+    let error = event["error"].as_str().unwrap();
+    assert!(error.contains("does not know this key"), "{error}");
+    // Keys are for their owner only.
+    for key in [gateway.keys.path().join("far.key"), stranger.path().join("near.key")] {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&key.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_plain_gateway_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let far = Server::start_command(
+        &["gateway", "far"],
+        &["--plain", "--listen", "127.0.0.1:0", "--allow", "127.0.0.1"],
+        folder.path(),
+    );
+    assert_eq!(
+        (&far.listening["sealed"], &far.listening["invitation"]),
+        (&false.into(), &().into())
+    );
+    let to = far.listening["listen"].as_str().unwrap();
+    let arguments = ["--plain", to, "--listen", "127.0.0.1:0"];
+    let near = Server::start_command(&["gateway", "near"], &arguments, folder.path());
+    assert_eq!(near.listening["sealed"], false);
+    // SOCKS5 without a program.
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy: SocketAddr = near.listening["listen"].as_str().unwrap().parse().unwrap();
+    let mut tcp = std::net::TcpStream::connect(proxy).unwrap();
+    tcp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let port = target.local_addr().unwrap().port().to_be_bytes();
+    tcp.write_all(&[&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1], &port[..]].concat()).unwrap();
+    let mut reply = [0; 12];
+    tcp.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..4], [5, 0, 5, 0]);
+    let (mut accepted, _) = target.accept().unwrap();
+    tcp.write_all(b"hello").unwrap();
+    tcp.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = String::new();
+    accepted.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "hello");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| run(&[&["gateway"], arguments].concat(), folder.path());
+    run(&["near"]).failed_with(2, "<LINE|--plain");
+    run(&["near", "anb1:x"]).failed_with(2, "invalid value 'anb1:x' for '[LINE]'");
+    run(&["far", "--allow", "10.0.0.1/8"]).failed_with(2, "'10.0.0.1/8' is not a rule");
+    run(&["far", "--plain", "--key", "x"]).failed_with(2, "cannot be used with");
+    let near = ["near", "--plain", "127.0.0.1:9", "--listen", "192.0.2.1:1080"];
+    run(&near).failed_with(1, "--listen 192.0.2.1:1080: ");
+}

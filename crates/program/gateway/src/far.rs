@@ -1,0 +1,192 @@
+//! The far side: connects streams of associations to their targets.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use anabranch::Association;
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::access::{Access, Asked, Log};
+use crate::dial::Dialler;
+use crate::protocol::{Request, parse_request, reply};
+use crate::reading::read;
+use crate::relay::{Meter, prepare, relay};
+use crate::rules::Rules;
+use crate::status::{Refusal, Status};
+use crate::stream::Stream;
+use crate::target::{Malformed, Target};
+
+/// How long the request of a stream may take to arrive. It is the first thing on it, so usually it is there.
+const REQUEST: Duration = Duration::from_secs(30);
+
+/// How long the streams of an association may take to end after it.
+const LAST: Duration = Duration::from_secs(1);
+
+/// Options of the far side.
+#[derive(Clone, Debug)]
+pub struct FarOptions {
+    /// Which targets may be connected to.
+    pub rules: Rules,
+    /// Most connections at the same time, over all associations.
+    pub connections: usize,
+    /// How long connecting to a target may take, with resolving its name.
+    pub connect_timeout: Duration,
+}
+
+impl Default for FarOptions {
+    fn default() -> Self {
+        let rules = Rules::default();
+        Self { rules, connections: 4096, connect_timeout: Duration::from_secs(20) }
+    }
+}
+
+/// The far side of a gateway.
+#[derive(Clone)]
+pub struct Far {
+    dialler: Arc<Dialler>,
+    places: Arc<Semaphore>,
+    log: Log,
+}
+
+impl fmt::Debug for Far {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Far").field("places", &self.places.available_permits()).finish()
+    }
+}
+
+/// What is known about a stream when it ends.
+#[derive(Default)]
+struct Ended {
+    target: Option<Target>,
+    address: Option<std::net::SocketAddr>,
+    status: Option<Status>,
+    error: Option<String>,
+}
+
+impl Far {
+    /// `log` is called for each connection that ends.
+    pub fn new(options: FarOptions, log: Log) -> Self {
+        let FarOptions { rules, connections, connect_timeout } = options;
+        Self {
+            dialler: Arc::new(Dialler::new(rules, connect_timeout)),
+            places: Arc::new(Semaphore::new(connections)),
+            log,
+        }
+    }
+
+    /// Serves the streams of an association until it ends. Connections still open then are reset. Must be called
+    /// within a tokio runtime.
+    ///
+    /// # Errors
+    /// The association was lost.
+    pub async fn serve(&self, association: &Association) -> io::Result<()> {
+        let client = association.peer_addresses().first().copied();
+        let mut streams = JoinSet::new();
+        let end = loop {
+            tokio::select! {
+                accepted = association.accept_stream() => match accepted {
+                    Ok(Some(halves)) => {
+                        let far = self.clone();
+                        let stream = Stream::new(halves);
+                        streams.spawn(async move { far.stream(stream, client).await });
+                    }
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error.into()),
+                },
+                Some(_) = streams.join_next() => {}
+            }
+        };
+        // Each notices the end by itself, and resets its connection. Those that are still connecting are dropped.
+        let all = async { while streams.join_next().await.is_some() {} };
+        let _ = timeout(LAST, all).await;
+        end
+    }
+
+    async fn stream(&self, stream: Stream, client: Option<std::net::SocketAddr>) {
+        let began = Instant::now();
+        let meter = Meter::default();
+        let mut ended = Ended::default();
+        self.answer(stream, &meter, &mut ended).await;
+        (self.log)(Access {
+            asked: Asked::Stream,
+            client,
+            target: ended.target.map(|target| target.to_string()).unwrap_or_default(),
+            address: ended.address,
+            status: ended.status.unwrap_or(Status::Malformed),
+            code: None,
+            bytes_sent: meter.to_tcp.load(Relaxed),
+            bytes_received: meter.from_tcp.load(Relaxed),
+            took: began.elapsed(),
+            error: ended.error,
+        });
+    }
+
+    /// Reads the request of a stream, and does what it asks for.
+    async fn answer(&self, mut stream: Stream, meter: &Meter, ended: &mut Ended) {
+        let asked = match timeout(REQUEST, read(&mut stream.reader, parse_request)).await {
+            Ok(Ok(Ok(Request::Connect(target)))) => Ok(target),
+            Ok(Ok(Ok(Request::NoTarget))) => {
+                Err(Refusal::new(Status::Malformed, "this host or port cannot exist"))
+            }
+            Ok(Ok(Ok(Request::Unknown))) => {
+                Err(Refusal::new(Status::Unsupported, "the far side has another version"))
+            }
+            Ok(Ok(Err(Malformed))) => Err(Status::Malformed.into()),
+            Ok(Err(error)) => {
+                ended.error = Some(error.to_string());
+                return;
+            }
+            Err(_) => {
+                Err(Refusal::new(Status::TimedOut, "the request of the stream is incomplete"))
+            }
+        };
+        let place = self.places.try_acquire();
+        let connected = match (asked, &place) {
+            (Ok(target), Ok(_)) => {
+                let connected = self.dialler.dial(&target).await;
+                ended.target = Some(target);
+                connected
+            }
+            (Ok(target), Err(_)) => {
+                ended.target = Some(target);
+                Err(Status::Busy.into())
+            }
+            (Err(refusal), _) => Err(refusal),
+        };
+        if let Err(error) = self.connected(connected, stream, meter, ended).await {
+            ended.error = Some(error.to_string());
+        }
+    }
+
+    async fn connected(
+        &self,
+        connected: Result<TcpStream, Refusal>,
+        mut stream: Stream,
+        meter: &Meter,
+        ended: &mut Ended,
+    ) -> io::Result<()> {
+        let status =
+            connected.as_ref().map_or_else(|refusal| refusal.status, |_| Status::Connected);
+        ended.status = Some(status);
+        match connected {
+            Ok(tcp) => {
+                prepare(&tcp);
+                ended.address = tcp.peer_addr().ok();
+                stream.writer.write_bytes(reply(&Ok(()))).await?;
+                relay(tcp, Bytes::new(), stream, meter).await
+            }
+            Err(refusal) => {
+                ended.error = Some(refusal.to_string());
+                stream.writer.write_bytes(reply(&Err(refusal))).await?;
+                stream.writer.finish().await
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A proxy in two halves, with one SCTP association between them.
+//!
+//! [`Near`] runs beside the programs that want to reach the network: it is a proxy for HTTP and SOCKS5. [`Far`] runs
+//! where the network is good: it resolves names and connects to targets. Each connection is a byte stream of one
+//! [`Association`](anabranch::Association), so all of them share its paths, its congestion control and its failover,
+//! and none waits for the losses or the readers of another.
+//!
+//! The crate is thin over the library: the caller brings endpoints and associations. docs/gateway.md describes the
+//! protocol between the two.
+#![forbid(unsafe_code)]
+
+mod access;
+mod dial;
+mod far;
+mod near;
+mod protocol;
+mod public;
+mod reading;
+mod relay;
+mod rules;
+mod status;
+mod stream;
+mod target;
+mod urgency;
+
+pub use access::{Access, Asked, Log};
+pub use far::{Far, FarOptions};
+pub use near::{Connect, Link, LinkEvent, Near, NearOptions};
+pub use public::is_public;
+pub use rules::{NoRule, Rule, Rules};
+pub use status::{Refusal, Status};
+pub use target::{Host, Target};

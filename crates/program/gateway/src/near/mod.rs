@@ -1,0 +1,232 @@
+//! The near side: a proxy for HTTP and SOCKS5 on one TCP port.
+
+mod body;
+mod fields;
+mod http;
+mod link;
+mod pac;
+mod socks5;
+mod tunnel;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+pub use self::link::{Connect, Link, LinkEvent};
+use crate::access::{Access, Asked, Log};
+use crate::reading::read;
+use crate::relay::{Meter, prepare, relay};
+use crate::status::{Refusal, Status};
+use crate::stream::Stream;
+use crate::target::Target;
+
+/// How long the first byte of a connection, and each step of SOCKS5, may take.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// How long the far side may take to connect to a target. It has a limit of its own, which is shorter.
+const REPLY: Duration = Duration::from_secs(120);
+
+/// Options of the near side.
+#[derive(Clone, Debug)]
+pub struct NearOptions {
+    /// Most connections of clients at the same time; others wait.
+    pub connections: usize,
+    /// How long a target may take to answer a request through the HTTP proxy.
+    pub answer_timeout: Duration,
+    /// How long the body of a request through the HTTP proxy may be silent.
+    pub body_timeout: Duration,
+}
+
+impl Default for NearOptions {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            answer_timeout: Duration::from_secs(300),
+            body_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+/// The near side of a gateway.
+pub struct Near {
+    link: Arc<Link>,
+    log: Log,
+    answer_timeout: Duration,
+    body_timeout: Duration,
+    places: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Near {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Near").field("link", &self.link).finish_non_exhaustive()
+    }
+}
+
+impl Near {
+    /// `log` is called for each connection and request that ends.
+    pub fn new(link: Arc<Link>, options: &NearOptions, log: Log) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(options.connections));
+        let NearOptions { answer_timeout, body_timeout, .. } = *options;
+        Arc::new(Self { link, log, answer_timeout, body_timeout, places })
+    }
+
+    /// Serves clients. Never returns; dropping the future ends all their connections. Must be called within a tokio
+    /// runtime.
+    pub async fn serve(self: &Arc<Self>, listener: TcpListener) {
+        let mut clients = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept(&listener) => accepted,
+                Some(_) = clients.join_next() => continue,
+            };
+            match accepted {
+                Ok((place, tcp, client)) => {
+                    let near = Arc::clone(self);
+                    clients.spawn(async move {
+                        let _place = place;
+                        near.client(tcp, client).await;
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection to the proxy cannot be accepted");
+                    // The system may be out of descriptors.
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    /// Cancel-safe, except that the turn of waiting for a place is lost.
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+    ) -> io::Result<(tokio::sync::OwnedSemaphorePermit, TcpStream, SocketAddr)> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
+        let (tcp, client) = listener.accept().await?;
+        Ok((place, tcp, client))
+    }
+
+    /// Tells by the first byte what a client speaks.
+    async fn client(self: Arc<Self>, tcp: TcpStream, client: SocketAddr) {
+        prepare(&tcp);
+        let mut first = [0];
+        match timeout(HANDSHAKE, tcp.peek(&mut first)).await {
+            Ok(Ok(1)) => {}
+            _ => return,
+        }
+        match first {
+            [socks5::VERSION] => self.socks5(tcp, client).await,
+            [b'A'..=b'Z' | b'a'..=b'z' | b'\r' | b'\n'] => http::serve(self, tcp, client).await,
+            [other] => {
+                tracing::info!(%client, first = other, "a client speaks neither HTTP nor SOCKS5");
+            }
+        }
+    }
+
+    async fn socks5(&self, mut tcp: TcpStream, client: SocketAddr) {
+        let asked = match timeout(HANDSHAKE, negotiate(&mut tcp)).await {
+            Ok(Ok(asked)) => asked,
+            Ok(Err(error)) => return tracing::debug!(%client, %error, "SOCKS5 failed"),
+            Err(_) => return,
+        };
+        let began = Instant::now();
+        let (status, stream) = match asked {
+            Ok(target) => match self.connect(&target).await {
+                Ok(stream) => (Status::Connected, Some((stream, target))),
+                Err(refusal) => {
+                    self.refused((Asked::Socks5, client), &target, &refusal, began);
+                    (refusal.status, None)
+                }
+            },
+            Err(status) => (status, None),
+        };
+        if tcp.write_all(&socks5::reply(status)).await.is_ok()
+            && let Some((stream, target)) = stream
+        {
+            self.tunnel(tcp, Bytes::new(), stream, (Asked::Socks5, client), target).await;
+        }
+    }
+
+    /// Opens a stream to a target, and waits until the far side has connected.
+    async fn connect(&self, target: &Target) -> Result<Stream, Refusal> {
+        let mut stream = self.link.open(target).await?;
+        match timeout(REPLY, link::reply(&mut stream)).await {
+            Ok(reply) => reply.map(|()| stream),
+            Err(_) => Err(Refusal::new(Status::TimedOut, "the far side has not answered in time")),
+        }
+    }
+
+    /// Carries bytes between a client and its target until both have ended.
+    async fn tunnel(
+        &self,
+        tcp: TcpStream,
+        first: Bytes,
+        stream: Stream,
+        (asked, client): (Asked, SocketAddr),
+        target: Target,
+    ) {
+        let began = Instant::now();
+        let meter = Meter::default();
+        let ended = relay(tcp, first, stream, &meter).await;
+        (self.log)(Access {
+            asked,
+            client: Some(client),
+            target: target.to_string(),
+            address: None,
+            status: Status::Connected,
+            code: None,
+            bytes_sent: meter.from_tcp.load(Relaxed),
+            bytes_received: meter.to_tcp.load(Relaxed),
+            took: began.elapsed(),
+            error: ended.err().map(|error| error.to_string()),
+        });
+    }
+
+    /// Logs a connection that could not be established.
+    fn refused(
+        &self,
+        (asked, client): (Asked, SocketAddr),
+        target: &Target,
+        refusal: &Refusal,
+        began: Instant,
+    ) {
+        let http = matches!(asked, Asked::Connect);
+        (self.log)(Access {
+            asked,
+            client: Some(client),
+            target: target.to_string(),
+            address: None,
+            status: refusal.status,
+            code: http.then(|| refusal.status.http().as_u16()),
+            bytes_sent: 0,
+            bytes_received: 0,
+            took: began.elapsed(),
+            error: Some(refusal.to_string()),
+        });
+    }
+}
+
+/// The first half of SOCKS5: what the client asks for, or with which status it is to be refused.
+async fn negotiate(tcp: &mut TcpStream) -> io::Result<Result<Target, Status>> {
+    let malformed = || io::Error::from(io::ErrorKind::InvalidData);
+    let accepted = read(tcp, socks5::parse_greeting).await?.map_err(|_| malformed())?;
+    tcp.write_all(&socks5::method(accepted)).await?;
+    if !accepted {
+        return Err(io::Error::other("the client insists on authentication"));
+    }
+    Ok(match read(tcp, socks5::parse_request).await? {
+        Ok(socks5::Request::Connect(target)) => Ok(target),
+        Ok(socks5::Request::NoTarget) | Err(_) => Err(Status::Malformed),
+        Ok(socks5::Request::Unsupported) => Err(Status::Unsupported),
+    })
+}

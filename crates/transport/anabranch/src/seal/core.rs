@@ -1,0 +1,277 @@
+//! The engine of the seal with its real sockets, shared by the endpoint's task and by handles.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use anabranch_seal::{Families, PATHS, Route};
+
+use super::uplink::Uplink;
+use super::{Role, Seal, SetupError};
+use crate::runtime::{
+    Binding, Datagrams, Instant, LocalAddress, PacketSocket, Runtime, TransmitError,
+};
+
+/// Sealed datagrams that wait for a blocked socket; further ones are lost.
+const MOST_WAITING: usize = 256;
+
+/// An uplink as it is now.
+#[derive(Debug)]
+pub(super) struct UplinkState {
+    pub(super) uplink: Uplink,
+    /// The program uses it.
+    pub(super) enabled: bool,
+    /// Its addresses.
+    present: Vec<LocalAddress>,
+    /// Changes when the uplink comes, goes or changes; 0 if it is down.
+    pub(super) generation: u32,
+}
+
+/// Sealed datagrams that a blocked socket did not take.
+#[derive(Debug)]
+struct Waiting {
+    route: Route,
+    segment_size: usize,
+    contents: Vec<u8>,
+}
+
+/// The sealed paths of an endpoint.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) engine: anabranch_seal::Endpoint,
+    /// The real sockets. An uplink without a version of IP has a gap.
+    pub(super) sockets: Vec<Option<Box<dyn PacketSocket>>>,
+    pub(super) uplinks: Vec<UplinkState>,
+    pub(super) listens: bool,
+    /// Counts changes of uplinks.
+    generation: u32,
+    traffic_class: u8,
+    waiting: VecDeque<Waiting>,
+    /// The task of the endpoint, and the deadline that it waits for.
+    pub(super) waker: Option<Waker>,
+    pub(super) awaited: Instant,
+    /// The uplinks must be looked at again, because the program switched one.
+    pub(super) recheck: bool,
+    /// The uplinks have changed since the task looked.
+    pub(super) changed: bool,
+    pub(super) watcher: Option<Waker>,
+}
+
+impl Core {
+    /// Opens the real sockets.
+    pub(super) fn open(
+        runtime: &Arc<dyn Runtime>,
+        seal: &Seal,
+        seed: [u8; 32],
+        traffic_class: u8,
+    ) -> Result<Self, SetupError> {
+        let secret = seal.secret.clone();
+        let mut core = Self {
+            engine: match seal.role {
+                Role::Listen(_) => {
+                    anabranch_seal::Endpoint::listening(secret, seal.allow.clone(), seed)
+                }
+                Role::Connect(..) => anabranch_seal::Endpoint::connecting(secret, seed),
+            },
+            sockets: Vec::new(),
+            uplinks: Vec::new(),
+            listens: matches!(seal.role, Role::Listen(_)),
+            generation: 0,
+            traffic_class,
+            waiting: VecDeque::new(),
+            waker: None,
+            awaited: Instant::FAR_FUTURE,
+            recheck: false,
+            changed: false,
+            watcher: None,
+        };
+        match &seal.role {
+            Role::Listen(addresses) => core.listen(&**runtime, addresses)?,
+            Role::Connect(hosts, uplinks) => {
+                if uplinks.is_empty() {
+                    return Err(SetupError::Missing("an uplink"));
+                }
+                if uplinks.len() > usize::from(PATHS) {
+                    return Err(SetupError::TooManyUplinks(uplinks.len()));
+                }
+                for host in hosts {
+                    core.engine.add_host(host.key, host.addresses.clone(), host.token.clone());
+                }
+                for uplink in uplinks {
+                    let (uplink, present) = (uplink.clone(), Vec::new());
+                    let state = UplinkState { uplink, enabled: true, present, generation: 0 };
+                    core.uplinks.push(state);
+                    core.sockets.extend([None, None]);
+                }
+                core.follow_uplinks(&**runtime).map_err(SetupError::Uplinks)?;
+            }
+        }
+        Ok(core)
+    }
+
+    fn listen(
+        &mut self,
+        runtime: &dyn Runtime,
+        addresses: &[SocketAddr],
+    ) -> Result<(), SetupError> {
+        let mut port = 0;
+        for address in addresses {
+            let mut address = *address;
+            // One port is enough for all addresses.
+            if address.port() == 0 {
+                address.set_port(port);
+            }
+            let mut binding = Binding::udp(address);
+            binding.traffic_class = self.traffic_class;
+            let socket = runtime.bind(&binding);
+            let socket = socket.map_err(|source| SetupError::Socket { address, source })?;
+            port = socket.local_address().port();
+            self.sockets.push(Some(socket));
+        }
+        match self.sockets.is_empty() {
+            true => Err(SetupError::Missing("an address to listen on")),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens the sockets of uplinks that came or changed, and closes those of uplinks that went.
+    ///
+    /// # Errors
+    /// The addresses of the host cannot be read.
+    pub(super) fn follow_uplinks(&mut self, runtime: &dyn Runtime) -> io::Result<()> {
+        let all = runtime.local_addresses()?;
+        for index in 0..self.uplinks.len() {
+            let Some(state) = self.uplinks.get_mut(index) else { break };
+            let present = if state.enabled { state.uplink.present(&all) } else { Vec::new() };
+            let missing = state.generation == 0 && !present.is_empty();
+            if present == state.present && !missing {
+                continue;
+            }
+            let wanted = Uplink::families(&present);
+            state.present = present;
+            let uplink = state.uplink.clone();
+            let mut families = Families::default();
+            for (ipv6, wanted) in [(false, wanted.ipv4), (true, wanted.ipv6)] {
+                let slot = index * 2 + usize::from(ipv6);
+                let socket =
+                    wanted.then(|| runtime.bind(&uplink.binding(ipv6, self.traffic_class)));
+                let socket = socket.and_then(|socket| match socket {
+                    Ok(socket) => Some(socket),
+                    Err(error) => {
+                        tracing::debug!(?uplink, ipv6, %error, "an uplink cannot be used yet");
+                        None
+                    }
+                });
+                match ipv6 {
+                    false => families.ipv4 = socket.is_some(),
+                    true => families.ipv6 = socket.is_some(),
+                }
+                if let Some(place) = self.sockets.get_mut(slot) {
+                    *place = socket;
+                }
+            }
+            self.set_families(runtime.now(), index, families);
+        }
+        Ok(())
+    }
+
+    fn set_families(&mut self, now: Instant, index: usize, families: Families) {
+        let Some(state) = self.uplinks.get_mut(index) else { return };
+        self.generation += 1;
+        state.generation = if families.is_empty() { 0 } else { self.generation };
+        self.waiting.retain(|waiting| waiting.route.socket / 2 != index);
+        tracing::debug!(name: "seal:uplink_changed", index, ?families);
+        self.engine.set_uplink(now, index as u8, families);
+        self.changed = true;
+        self.wake();
+    }
+
+    /// Wakes the endpoint's task.
+    pub(super) fn wake(&mut self) {
+        [self.waker.take(), self.watcher.take()].into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// The virtual addresses of this side; those without an uplink have index 0.
+    pub(super) fn local_addresses(&self) -> Vec<LocalAddress> {
+        let index = |path: usize| match self.listens {
+            true => 1,
+            false => self.uplinks.get(path).map_or(0, |state| state.generation),
+        };
+        let addresses = self.engine.network().addresses().enumerate();
+        addresses
+            .map(|(path, ip)| LocalAddress {
+                ip: ip.into(),
+                interface: String::new(),
+                index: index(path),
+            })
+            .collect()
+    }
+
+    /// The UDP port of the first socket.
+    pub(super) fn port(&self) -> u16 {
+        let first = self.sockets.iter().flatten().next();
+        first.map_or(crate::SCTP_UDP_PORT, |socket| socket.local_address().port())
+    }
+
+    /// Whether sealed datagrams wait for a blocked socket.
+    pub(super) fn is_blocked(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Sends the datagrams of the seal itself.
+    pub(super) fn send_transmits(&mut self) {
+        while let Some(transmit) = self.engine.poll_transmit() {
+            let size = transmit.contents.len();
+            // The peer or a timer asks for what is lost here.
+            let _ = self.send(transmit.route, size, &transmit.contents, None, false);
+        }
+    }
+
+    /// Sends sealed datagrams, or keeps them until the socket has room.
+    pub(super) fn send(
+        &mut self,
+        route: Route,
+        segment_size: usize,
+        contents: &[u8],
+        ecn: Option<crate::runtime::Ecn>,
+        may_fragment: bool,
+    ) -> Result<(), TransmitError> {
+        let socket = self.sockets.get(route.socket).and_then(Option::as_ref);
+        let Some(socket) = socket else {
+            return Err(TransmitError::Failed(io::ErrorKind::NetworkUnreachable.into()));
+        };
+        let (source, destination) = (route.local, route.remote);
+        let datagrams =
+            Datagrams { source, destination, ecn, segment_size, may_fragment, contents };
+        let taken = match socket.try_send(&datagrams) {
+            Ok(taken) => taken,
+            Err(TransmitError::WouldBlock) => 0,
+            Err(error) => return Err(error),
+        };
+        if let Some(rest) = contents.get(taken..).filter(|rest| !rest.is_empty())
+            && self.waiting.len() < MOST_WAITING
+        {
+            let contents = rest.to_vec();
+            self.waiting.push_back(Waiting { route, segment_size, contents });
+        }
+        Ok(())
+    }
+
+    /// Sends what waits for blocked sockets. Pending if a socket is still blocked.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..self.waiting.len() {
+            let Some(waiting) = self.waiting.pop_front() else { break };
+            let socket = self.sockets.get(waiting.route.socket).and_then(Option::as_ref);
+            let Some(socket) = socket else { continue };
+            if socket.poll_writable(cx).is_pending() {
+                self.waiting.push_front(waiting);
+                return Poll::Pending;
+            }
+            let Waiting { route, segment_size, contents } = waiting;
+            let _ = self.send(route, segment_size, &contents, None, false);
+        }
+        Poll::Ready(())
+    }
+}

@@ -1,0 +1,165 @@
+//! What a program sees of sealed paths, and can change.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::core::Core;
+use super::{PublicKey, Token};
+
+/// A change that waits for the endpoint to be bound.
+#[derive(Debug)]
+enum Change {
+    Invite(Token),
+    Allow(PublicKey),
+    Revoke(PublicKey),
+    SetUplink(u8, bool),
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Unbound,
+    Waiting(Vec<Change>),
+    Bound(Bound),
+}
+
+/// The sealed paths of an endpoint that is bound.
+#[derive(Clone)]
+struct Bound(Arc<Mutex<Core>>);
+
+/// One sealed path to a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SealedPath {
+    /// The peer's key.
+    pub key: PublicKey,
+    /// The peer's virtual address on this path, which an association names as the remote one.
+    pub address: IpAddr,
+    /// The path number.
+    pub number: u8,
+    /// The peer's real address, if it has answered.
+    pub remote: Option<SocketAddr>,
+    /// The handshake with the peer is done.
+    pub has_session: bool,
+}
+
+/// Follows and changes the sealed paths of an endpoint. Changes before the endpoint is bound take effect then. Clones
+/// refer to the same endpoint.
+#[derive(Clone, Default)]
+pub struct SealHandle(Arc<Mutex<State>>);
+
+impl SealHandle {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        match &*self.lock() {
+            State::Bound(bound) => Some(bound.clone()),
+            State::Unbound | State::Waiting(_) => None,
+        }
+    }
+
+    /// Attaches an endpoint. Returns false if there is one.
+    pub(super) fn attach(&self, core: &Arc<Mutex<Core>>) -> bool {
+        let bound = Bound(core.clone());
+        let mut state = self.lock();
+        let changes = match &mut *state {
+            State::Bound(_) => return false,
+            State::Unbound => Vec::new(),
+            State::Waiting(changes) => std::mem::take(changes),
+        };
+        *state = State::Bound(bound.clone());
+        drop(state);
+        changes.into_iter().for_each(|change| bound.apply(change));
+        true
+    }
+
+    fn change(&self, change: Change) {
+        let mut state = self.lock();
+        match &mut *state {
+            State::Unbound => *state = State::Waiting(vec![change]),
+            State::Waiting(changes) => changes.push(change),
+            State::Bound(bound) => {
+                let bound = bound.clone();
+                drop(state);
+                bound.apply(change);
+            }
+        }
+    }
+
+    /// Admits the key of whoever uses this token first.
+    pub fn invite(&self, token: Token) {
+        self.change(Change::Invite(token));
+    }
+
+    /// Allows a key.
+    pub fn allow(&self, key: PublicKey) {
+        self.change(Change::Allow(key));
+    }
+
+    /// No longer allows a key, and ends its sessions: its associations get no more packets.
+    pub fn revoke(&self, key: PublicKey) {
+        self.change(Change::Revoke(key));
+    }
+
+    /// Switches an uplink of a client off or on again: its path is down, or up if the uplink is there.
+    pub fn set_uplink(&self, number: u8, on: bool) {
+        self.change(Change::SetUplink(number, on));
+    }
+
+    /// Keys that one-time tokens have admitted since the last call. They stay allowed until the endpoint ends; a program
+    /// that wants more stores them.
+    pub fn take_admitted(&self) -> Vec<PublicKey> {
+        self.bound().map(|bound| bound.lock().engine.take_admitted()).unwrap_or_default()
+    }
+
+    /// The key of the peer with this virtual address.
+    pub fn peer_of(&self, address: IpAddr) -> Option<PublicKey> {
+        self.bound()?.lock().engine.peer_of(address)
+    }
+
+    /// The paths to all peers. Empty before the endpoint is bound.
+    pub fn paths(&self) -> Vec<SealedPath> {
+        let paths = self.bound().map(|bound| bound.lock().engine.paths()).unwrap_or_default();
+        let path = |path: anabranch_seal::PathStatus| SealedPath {
+            key: path.key,
+            address: path.address.into(),
+            number: path.number,
+            remote: path.route.map(|route| route.remote),
+            has_session: path.has_session,
+        };
+        paths.into_iter().map(path).collect()
+    }
+}
+
+impl Bound {
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply(&self, change: Change) {
+        let mut core = self.lock();
+        match change {
+            Change::Invite(token) => core.engine.invite(token),
+            Change::Allow(key) => core.engine.allow(key),
+            Change::Revoke(key) => core.engine.revoke(&key),
+            Change::SetUplink(number, on) => {
+                if let Some(uplink) = core.uplinks.get_mut(usize::from(number)) {
+                    uplink.enabled = on;
+                }
+                // The endpoint's task opens and closes the sockets.
+                core.recheck = true;
+                core.wake();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for SealHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = matches!(*self.lock(), State::Bound(_));
+        f.debug_struct("SealHandle").field("bound", &bound).finish()
+    }
+}

@@ -1,0 +1,182 @@
+//! Sealed paths: everything between two endpoints is encrypted, and a path is a number instead of a pair of addresses.
+//!
+//! Each uplink of a client is a path, behind any address translator, and may change its address at any time. Endpoints
+//! know each other by their public keys. Associations, listeners and streams are used as without the seal.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use anabranch::seal::{Allow, Invitation, Seal, SecretKey, Uplink};
+//! use anabranch::{AssociationConfig, ConnectOptions, Endpoint};
+//!
+//! // The server prints an invitation.
+//! let secret = SecretKey::generate()?;
+//! let seal = Seal::listen(secret.clone(), ["127.0.0.1:0".parse()?]).allow(Allow::Any);
+//! let server = Endpoint::builder().seal(seal).bind()?;
+//! let listener = server.listen(5000, AssociationConfig::default())?;
+//! let address = ([127, 0, 0, 1], server.udp_port()).into();
+//! let line = Invitation::new(secret.public(), [address]).to_string();
+//!
+//! // The client uses two uplinks.
+//! let invitation: Invitation = line.parse()?;
+//! let uplinks = [[127, 0, 0, 2], [127, 0, 0, 3]].map(|ip| Uplink::address(ip.into()));
+//! let seal = Seal::connect(SecretKey::generate()?, &invitation).uplinks(uplinks);
+//! let client = Endpoint::builder().seal(seal).bind()?;
+//! let remotes = invitation.key().remotes(5000);
+//! let (near, far) = tokio::join!(client.connect(remotes, ConnectOptions::default()), listener.accept());
+//! let (near, far) = (near?, far.unwrap());
+//! # let _ = (near, far);
+//! # Ok(())
+//! # }
+//! ```
+
+mod core;
+mod handle;
+mod runtime;
+mod socket;
+#[cfg(all(test, feature = "runtime-tokio"))]
+mod tests;
+mod uplink;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+pub use anabranch_seal::{
+    Allow, Invitation, KeyFileError, PATHS, ParseError, PublicKey, SecretKey, Token, VirtualNetwork,
+};
+
+pub use self::handle::{SealHandle, SealedPath};
+pub(crate) use self::runtime::SealedRuntime;
+pub use self::uplink::Uplink;
+
+/// Bytes that the seal adds to each packet.
+pub(crate) const OVERHEAD: u16 = anabranch_seal::OVERHEAD as u16;
+
+/// What to listen on or to connect to.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// Real addresses with UDP ports.
+    Listen(Vec<SocketAddr>),
+    /// Peers, and the uplinks to use.
+    Connect(Vec<Host>, Vec<Uplink>),
+}
+
+/// A peer to connect to.
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    pub(crate) key: PublicKey,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) token: Option<Token>,
+}
+
+/// The sealed paths of an endpoint, for [`Builder::seal`](crate::Builder::seal).
+#[derive(Clone, Debug)]
+pub struct Seal {
+    pub(crate) secret: SecretKey,
+    pub(crate) role: Role,
+    pub(crate) allow: Allow,
+    pub(crate) handle: SealHandle,
+}
+
+impl Seal {
+    /// Accepts clients on these real addresses. Port 0 means any free one. No client is allowed until
+    /// [`allow`](Self::allow) or an [invitation](SealHandle::invite) says so.
+    pub fn listen(secret: SecretKey, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        let role = Role::Listen(addresses.into_iter().collect());
+        Self { secret, role, allow: Allow::nobody(), handle: SealHandle::default() }
+    }
+
+    /// Connects to the server of an invitation.
+    pub fn connect(secret: SecretKey, invitation: &Invitation) -> Self {
+        let role = Role::Connect(Vec::new(), vec![Uplink::any()]);
+        let seal = Self { secret, role, allow: Allow::nobody(), handle: SealHandle::default() };
+        seal.peer(invitation)
+    }
+
+    /// Adds another server to connect to.
+    #[must_use]
+    pub fn peer(mut self, invitation: &Invitation) -> Self {
+        if let Role::Connect(hosts, _) = &mut self.role {
+            hosts.push(Host {
+                key: invitation.key(),
+                addresses: invitation.addresses().to_vec(),
+                token: invitation.token().cloned(),
+            });
+        }
+        self
+    }
+
+    /// The uplinks of a client, at most [`PATHS`]; uplink k is path k. By default there is one, and the system's routes
+    /// decide where it leads.
+    #[must_use]
+    pub fn uplinks(mut self, uplinks: impl IntoIterator<Item = Uplink>) -> Self {
+        if let Role::Connect(_, before) = &mut self.role {
+            *before = uplinks.into_iter().collect();
+        }
+        self
+    }
+
+    /// The keys that may connect to this server.
+    #[must_use]
+    pub fn allow(mut self, allow: Allow) -> Self {
+        self.allow = allow;
+        self
+    }
+
+    /// A handle with which a program follows and changes the sealed paths before and after the endpoint is bound.
+    pub fn handle(&self) -> SealHandle {
+        self.handle.clone()
+    }
+}
+
+/// Why sealed paths cannot be set up.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// There is no address to listen on, no server, or no uplink.
+    Missing(&'static str),
+    /// More uplinks than paths.
+    TooManyUplinks(usize),
+    /// An option of the builder does not go together with sealed paths.
+    Conflict(&'static str),
+    /// Another endpoint was bound with this [`Seal`].
+    Used,
+    /// A real address cannot be bound.
+    Socket {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// No uplink can be used now: none has an address.
+    Uplinks(io::Error),
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(what) => write!(f, "sealed paths need {what}"),
+            Self::TooManyUplinks(count) => {
+                write!(f, "{count} uplinks are too many for sealed paths: at most {PATHS}")
+            }
+            Self::Conflict(option) => {
+                write!(f, "{option} cannot be set with sealed paths: leave it out")
+            }
+            Self::Used => f.write_str("this seal has an endpoint already: make another one"),
+            Self::Socket { address, source } => {
+                write!(f, "cannot bind {address} for sealed paths: {source}")
+            }
+            Self::Uplinks(source) => write!(f, "cannot use the uplinks: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for SetupError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Socket { source, .. } | Self::Uplinks(source) => Some(source),
+            _ => None,
+        }
+    }
+}

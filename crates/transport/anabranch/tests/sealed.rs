@@ -1,0 +1,273 @@
+//! Sealed paths through a translator of addresses, over real sockets.
+#![cfg(feature = "seal")]
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anabranch::config::MultipathMode;
+use anabranch::seal::{Allow, Invitation, Seal, SecretKey, Token, Uplink};
+use anabranch::{
+    Association, AssociationConfig, ConnectOptions, Endpoint, Listener, PathState, PathStatistics,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UdpSocket;
+
+/// A translator between a client and a server: the server sees one address for each of the client's, and none that the
+/// client knows.
+#[derive(Clone)]
+struct Translator {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Packets from and to these addresses are lost.
+    cut: Vec<IpAddr>,
+    /// Changes with each new set of outer addresses.
+    generation: u32,
+    outer: BTreeMap<(SocketAddr, u32), Arc<UdpSocket>>,
+    /// Packets of each client address.
+    packets: BTreeMap<IpAddr, usize>,
+    /// Contents of all packets.
+    seen: Vec<Vec<u8>>,
+}
+
+impl Translator {
+    async fn before(server: SocketAddr) -> Self {
+        let inner = Arc::new(UdpSocket::bind("127.0.0.9:0").await.unwrap());
+        let address = inner.local_addr().unwrap();
+        let this = Self { address, state: Arc::default() };
+        let translator = this.clone();
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 65_536];
+            while let Ok((len, client)) = inner.recv_from(&mut buffer).await {
+                if translator.loses(client.ip(), &buffer[..len]) {
+                    continue;
+                }
+                let outer = translator.outer(&inner, client).await;
+                let _ = outer.send_to(&buffer[..len], server).await;
+            }
+        });
+        this
+    }
+
+    fn loses(&self, client: IpAddr, packet: &[u8]) -> bool {
+        let mut state = self.state.lock().unwrap();
+        *state.packets.entry(client).or_default() += 1;
+        state.seen.push(packet.to_vec());
+        state.cut.contains(&client)
+    }
+
+    /// The outer socket of a client's address.
+    async fn outer(&self, inner: &Arc<UdpSocket>, client: SocketAddr) -> Arc<UdpSocket> {
+        let generation = self.state.lock().unwrap().generation;
+        if let Some(outer) = self.state.lock().unwrap().outer.get(&(client, generation)) {
+            return outer.clone();
+        }
+        let outer = Arc::new(UdpSocket::bind("127.0.0.8:0").await.unwrap());
+        let (back, inner, translator) = (outer.clone(), inner.clone(), self.clone());
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 65_536];
+            while let Ok((len, _)) = back.recv_from(&mut buffer).await {
+                // An outer address that was replaced leads nowhere.
+                let current = translator.state.lock().unwrap().generation == generation;
+                if current && !translator.loses(client.ip(), &buffer[..len]) {
+                    let _ = inner.send_to(&buffer[..len], client).await;
+                }
+            }
+        });
+        self.state.lock().unwrap().outer.insert((client, generation), outer.clone());
+        outer
+    }
+
+    fn cut(&self, clients: &[IpAddr]) {
+        self.state.lock().unwrap().cut = clients.to_vec();
+    }
+
+    fn rebind(&self) {
+        self.state.lock().unwrap().generation += 1;
+    }
+}
+
+fn uplink(number: u8) -> IpAddr {
+    [127, 0, 0, 20 + number].into()
+}
+
+fn config() -> AssociationConfig {
+    let mut config = AssociationConfig::default();
+    config.multipath.mode = MultipathMode::CmtPf;
+    config.timers.rto_min = Duration::from_millis(100);
+    config.timers.rto_initial = Duration::from_millis(500);
+    config
+}
+
+struct Setup {
+    server: Endpoint,
+    listener: Listener,
+    invitation: Invitation,
+    translator: Translator,
+    server_seal: anabranch::seal::SealHandle,
+}
+
+async fn set_up(allow: Allow) -> Setup {
+    let secret = SecretKey::generate().unwrap();
+    let seal = Seal::listen(secret.clone(), ["127.0.0.1:0".parse().unwrap()]).allow(allow);
+    let server_seal = seal.handle();
+    let server = Endpoint::builder().seal(seal).bind().unwrap();
+    let listener = server.listen(5000, config()).unwrap();
+    let real = SocketAddr::from(([127, 0, 0, 1], server.udp_port()));
+    let translator = Translator::before(real).await;
+    let invitation = Invitation::new(secret.public(), [translator.address]);
+    Setup { server, listener, invitation, translator, server_seal }
+}
+
+fn client(invitation: &Invitation, secret: SecretKey) -> (Endpoint, anabranch::seal::SealHandle) {
+    let uplinks = [0, 1].map(|number| Uplink::address(uplink(number)));
+    let seal = Seal::connect(secret, invitation).uplinks(uplinks);
+    let handle = seal.handle();
+    (Endpoint::builder().seal(seal).bind().unwrap(), handle)
+}
+
+async fn connect(setup: &Setup, client: &Endpoint) -> (Association, Association) {
+    let remotes = setup.invitation.key().remotes(5000);
+    let options = ConnectOptions::from(config());
+    let (near, far) = tokio::join!(client.connect(remotes, options), setup.listener.accept());
+    (near.unwrap(), far.unwrap())
+}
+
+/// Sends blocks, calling `before` with the number of each, and checks that they arrive.
+async fn transfer(from: &Association, to: &Association, blocks: u32, before: impl Fn(u32)) {
+    let (mut send, _) = from.open_stream().await.unwrap();
+    let sending = async {
+        for block in 0..blocks {
+            before(block);
+            send.write_all(&block.to_be_bytes().repeat(2500)).await.unwrap();
+        }
+        send.shutdown().await.unwrap();
+    };
+    let receiving = async {
+        let (_, mut receive) = to.accept_stream().await.unwrap().unwrap();
+        let mut block = vec![0; 10_000];
+        for number in 0..blocks {
+            receive.read_exact(&mut block).await.unwrap();
+            assert_eq!(block, number.to_be_bytes().repeat(2500));
+        }
+        assert_eq!(receive.read(&mut block).await.unwrap(), 0);
+    };
+    tokio::join!(sending, receiving);
+}
+
+fn usable(association: &Association) -> Vec<PathStatistics> {
+    let paths = association.statistics().paths;
+    paths.into_iter().filter(|path| path.state == PathState::Active).collect()
+}
+
+async fn until(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..1500 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+#[tokio::test]
+async fn two_uplinks_behind_translators_carry_one_transfer_and_one_may_go() {
+    let setup = set_up(Allow::Any).await;
+    let secret = SecretKey::generate().unwrap();
+    let (client, handle) = client(&setup.invitation, secret.clone());
+    let (near, far) = connect(&setup, &client).await;
+    until("two paths", || usable(&near).len() == 2 && usable(&far).len() == 2).await;
+    assert_eq!(handle.paths().iter().filter(|path| path.remote.is_some()).count(), 2);
+    let remote = usable(&far)[0].remote;
+    assert_eq!(setup.server_seal.peer_of(remote), Some(secret.public()));
+    // A path whose packets the system drops may pause for a while.
+    let carry = |association: &Association| {
+        let paths = association.statistics().paths;
+        paths.iter().filter(|path| path.bytes_sent > 300_000).count()
+    };
+    while carry(&near) < 2 || carry(&far) < 2 {
+        transfer(&near, &far, 100, |_| {}).await;
+        transfer(&far, &near, 100, |_| {}).await;
+    }
+    let cut = setup.translator.clone();
+    transfer(&near, &far, 300, |block| {
+        if block == 100 {
+            cut.cut(&[uplink(0)]);
+        }
+    })
+    .await;
+    transfer(&far, &near, 100, |_| {}).await;
+    // It comes back.
+    cut.cut(&[]);
+    until("the path is back", || usable(&near).len() == 2).await;
+    drop((near, far));
+    client.close().await;
+    setup.server.close().await;
+}
+
+#[tokio::test]
+async fn addresses_may_change_and_nothing_can_be_read() {
+    let setup = set_up(Allow::Any).await;
+    let (client, _) = client(&setup.invitation, SecretKey::generate().unwrap());
+    let (near, far) = connect(&setup, &client).await;
+    for _ in 0..3 {
+        setup.translator.rebind();
+        transfer(&near, &far, 50, |_| {}).await;
+        transfer(&far, &near, 50, |_| {}).await;
+    }
+    let state = setup.translator.state.lock().unwrap();
+    assert!(state.seen.len() > 100);
+    let part = 7u32.to_be_bytes().repeat(8);
+    assert!(!state.seen.iter().any(|packet| packet.windows(32).any(|window| window == part)));
+}
+
+#[tokio::test]
+async fn uplinks_are_switched_off_and_on() {
+    let setup = set_up(Allow::Any).await;
+    let uplinks = [0, 1, 2].map(|number| Uplink::address(uplink(number)));
+    let seal = Seal::connect(SecretKey::generate().unwrap(), &setup.invitation).uplinks(uplinks);
+    let handle = seal.handle();
+    // The last one is not there yet, and the first one not at the beginning.
+    handle.set_uplink(0, false);
+    handle.set_uplink(2, false);
+    let client = Endpoint::builder().seal(seal).bind().unwrap();
+    let (near, far) = connect(&setup, &client).await;
+    until("one path", || usable(&near).len() == 1 && usable(&far).len() == 1).await;
+    handle.set_uplink(0, true);
+    handle.set_uplink(2, true);
+    until("three paths", || usable(&near).len() == 3 && usable(&far).len() == 3).await;
+    handle.set_uplink(0, false);
+    until("two paths", || usable(&near).len() == 2).await;
+    transfer(&near, &far, 20, |_| {}).await;
+    transfer(&far, &near, 20, |_| {}).await;
+    handle.set_uplink(0, true);
+    until("three paths again", || usable(&near).len() == 3 && usable(&far).len() == 3).await;
+    transfer(&near, &far, 20, |_| {}).await;
+}
+
+#[tokio::test]
+async fn only_invited_keys_connect() {
+    let setup = set_up(Allow::nobody()).await;
+    let secret = SecretKey::generate().unwrap();
+    let (stranger, _) = client(&setup.invitation, secret.clone());
+    let remotes = setup.invitation.key().remotes(5000);
+    let attempt = stranger.connect(remotes, ConnectOptions::from(config()));
+    assert!(tokio::time::timeout(Duration::from_millis(300), attempt).await.is_err());
+    // No packet went back.
+    let packets = setup.translator.state.lock().unwrap().seen.len();
+    assert!(packets > 0);
+    let token = Token::generate().unwrap();
+    setup.server_seal.invite(token.clone());
+    let invited = setup.invitation.clone().with_token(token);
+    let (client, _) = client(&invited, SecretKey::generate().unwrap());
+    let (near, far) = connect(&setup, &client).await;
+    transfer(&near, &far, 5, |_| {}).await;
+    assert_eq!(setup.server_seal.take_admitted().len(), 1);
+    setup.server_seal.allow(secret.public());
+    connect(&setup, &stranger).await;
+}
