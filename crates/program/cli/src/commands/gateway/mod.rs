@@ -11,7 +11,7 @@ use anabranch::AssociationConfig;
 use anabranch::config::SchedulerKind;
 use clap::{Args, Subcommand};
 
-use crate::endpoint::association_config;
+use crate::endpoint::file_config;
 use crate::failure::Failure;
 use crate::options::SctpOptions;
 
@@ -55,7 +55,7 @@ impl Gateway {
 
 /// The options of the association. Those that the user gives go before what the gateway prefers.
 fn config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
-    let mut config = association_config(options)?;
+    let mut config = file_config(options)?;
     if !options.policies.given().any(|name| name == "--multipath") {
         // All uplinks carry data. For a single path this changes nothing.
         config.set("multipath", "cmt-pf").map_err(Failure::usage)?;
