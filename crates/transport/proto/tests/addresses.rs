@@ -1,5 +1,6 @@
 //! Which addresses the two sides announce to each other, and which of them they use.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,6 +170,35 @@ fn nothing_but_heartbeats_goes_to_an_unconfirmed_address() {
     pair.run(Duration::from_secs(200));
     assert_eq!(states(&pair, 0), [PathState::Active; 2]);
     assert_eq!(states(&pair, 1), [PathState::Active; 2]);
+}
+
+/// Each path leads through a translator, which drops what the server sends before the client has used the path.
+#[test]
+fn a_heartbeat_of_the_peer_is_a_reason_to_verify_its_path() {
+    for (config, early) in
+        [(AssociationConfig::default(), true), (AssociationConfig::rfc9260(), false)]
+    {
+        let mut pair = Pair::new(6, config.clone());
+        let clients = pair.addresses[0].clone();
+        let mut open = HashSet::from([clients[0]]);
+        pair.net.script(move |sight| {
+            if clients.contains(&sight.from) {
+                open.insert(sight.from);
+            }
+            if open.contains(&sight.from) || open.contains(&sight.to) {
+                Verdict::Pass
+            } else {
+                Verdict::Drop
+            }
+        });
+        pair.connect(config);
+        assert!(pair.run_until(LONG, |pair| pair.both_up()));
+        pair.run(Duration::from_millis(100));
+        let verified = pair.path_states(1).iter().all(|state| *state == PathState::Active);
+        assert_eq!(verified, early);
+        let most = pair.statistics(1).paths.iter().map(|path| path.heartbeats_sent).max();
+        assert!(most <= Some(2), "at most one more: {most:?}");
+    }
 }
 
 #[test]

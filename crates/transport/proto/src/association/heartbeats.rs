@@ -125,6 +125,15 @@ impl Association {
         }
     }
 
+    /// Verifies a path on which the peer sent a heartbeat. A translator may have dropped earlier ones, because nothing
+    /// had left through it, and the next one would come only after those for all other unconfirmed paths.
+    pub(super) fn verify_in_return(&mut self, now: Instant, id: PathId) {
+        let vigilant = self.config.paths.vigilance.is_some();
+        if vigilant && self.state.heartbeats() && self.paths[id].state == PathState::Unconfirmed {
+            self.paths[id].heartbeat.prompt(now);
+        }
+    }
+
     pub(super) fn repeats_heartbeats_at_once(&self) -> bool {
         self.config.paths.heartbeat_retry == HeartbeatRetry::AtOnce
             && self.config.timers.heartbeat_interval.is_some()

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use anabranch_wire::{
-    Cause, Causes, Chunk, ChunkError, Chunks, Data, HEADER_LEN, Heartbeat, IData, NrSack, Packet,
-    RawChunk, cause_code,
+    Cause, Causes, Chunk, ChunkError, Chunks, Data, HEADER_LEN, IData, NrSack, Packet, RawChunk,
+    cause_code,
 };
 use bytes::Bytes;
 
@@ -387,7 +387,7 @@ impl Association {
                 self.on_sack(now, path, &sack, &raw);
             }
             // req: rfc8899 3 "PL endpoint is REQUIRED to provide a feedback"
-            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(path, raw, &heartbeat, batch),
+            Chunk::Heartbeat(_) => self.on_heartbeat(now, path, raw, batch),
             Chunk::HeartbeatAck(ack) => {
                 if let Some(info) = HeartbeatInfo::decode(ack.info) {
                     self.on_heartbeat_ack(now, info);
@@ -514,19 +514,14 @@ impl Association {
 
     // req: rfc9260 8.3 "SHOULD immediately respond with a"
     // req: rfc9260 8.3 "a HEARTBEAT chunk MUST respond to a HEARTBEAT"
-    fn on_heartbeat(
-        &mut self,
-        path: PathId,
-        raw: RawChunk<'_>,
-        _heartbeat: &Heartbeat<'_>,
-        batch: &Bytes,
-    ) {
+    fn on_heartbeat(&mut self, now: Instant, path: PathId, raw: RawChunk<'_>, batch: &Bytes) {
         if self.state.answers_heartbeats() {
             let value = Self::slice(batch, raw.value);
             if !self.answer_at_new_port(path, &value) {
                 self.answer(path, Control::HeartbeatAck(value), raw.raw_len());
             }
         }
+        self.verify_in_return(now, path);
     }
 
     // req: rfc9260 9.1 "the receiving endpoint MUST"

@@ -60,6 +60,8 @@ pub(crate) struct Heartbeat {
     ready: bool,
     /// The user requested a heartbeat, whether the path is idle or not.
     demanded: bool,
+    /// The peer's heartbeat on this path caused one, which has neither been answered nor failed.
+    prompted: bool,
     /// Nonce of the path MTU probe in flight.
     probe_nonce: u64,
 }
@@ -75,6 +77,14 @@ impl Heartbeat {
     pub(crate) fn demand(&mut self, now: Instant) {
         self.due = Some(now);
         self.demanded = true;
+    }
+
+    /// Requests a heartbeat now, because the peer sent one on this path: at most one until that is answered or has
+    /// failed.
+    pub(crate) fn prompt(&mut self, now: Instant) {
+        if !std::mem::replace(&mut self.prompted, true) {
+            self.demand(now);
+        }
     }
 
     /// Requests a heartbeat at this time, unless another one is sent earlier.
@@ -136,6 +146,7 @@ impl Heartbeat {
         match &mut self.sent {
             Some(sent) if sent.deadline.is_some_and(|deadline| deadline <= now) => {
                 sent.deadline = None;
+                self.prompted = false;
                 true
             }
             _ => false,
@@ -154,6 +165,7 @@ impl Heartbeat {
     /// or, late, the previous one. If the previous one did not count, an RTO below the round-trip time
     /// would never grow, because each heartbeat would be repeated before its answer could arrive.
     pub(crate) fn on_ack(&mut self, now: Instant, nonce: u64) -> Option<Duration> {
+        self.prompted = false;
         let late = self.overtaken.take_if(|(overtaken, _)| *overtaken == nonce);
         if let Some((_, at)) = late {
             // The path works, so a missing answer to the last heartbeat no longer counts.
