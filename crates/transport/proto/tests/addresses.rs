@@ -1,6 +1,6 @@
 //! Which addresses the two sides announce to each other, and which of them they use.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,7 +180,7 @@ fn a_heartbeat_of_the_peer_is_a_reason_to_verify_its_path() {
     {
         let mut pair = Pair::new(6, config.clone());
         let clients = pair.addresses[0].clone();
-        let mut open = HashSet::from([clients[0]]);
+        let mut open = BTreeSet::from([clients[0]]);
         pair.net.script(move |sight| {
             if clients.contains(&sight.from) {
                 open.insert(sight.from);
