@@ -222,6 +222,7 @@ fn every_option_of_endpoints_is_a_field() {
         metric_cache_life = ODD;
         out_of_the_blue = OutOfTheBlue::Silent;
         checksum = false;
+        shim = 77;
         routes = Routes::Pairs(Vec::new());
         initial_tsn = Some(77);
         tag_mark = Some(anabranch::runtime::TagMark::from_seed(&[7; 32]));
