@@ -36,7 +36,7 @@ fn role(command: &str, argument: &str) -> Option<Role> {
         ("pattern-new", "csv" | "captures") => Role::Input,
         ("lab-new", "file") => Role::Other,
         ("lab", "scenarios") => Role::Scenarios,
-        ("pattern-convert", "from") | ("perf-chart", "sources") => Role::Input,
+        ("pattern-convert" | "lab-merge", "from") | ("perf-chart", "sources") => Role::Input,
         ("pattern-convert", "to") => Role::Output,
         (_, "config" | "impair" | "replay" | "mahimahi" | "statistics" | "ca" | "library") => {
             Role::Input

@@ -27,7 +27,7 @@ impl Encapsulation {
 pub(crate) struct Headers {
     pub(crate) encapsulation: Encapsulation,
     /// Bytes that a layer between SCTP and the encapsulation adds to each packet.
-    pub(crate) shim: u16,
+    pub(crate) shim: u8,
 }
 
 impl Headers {

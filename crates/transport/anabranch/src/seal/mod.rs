@@ -50,7 +50,7 @@ pub use self::uplink::Uplink;
 use crate::runtime::LocalAddress;
 
 /// Bytes that the seal adds to each packet.
-pub(crate) const OVERHEAD: u16 = anabranch_seal::OVERHEAD as u16;
+pub(crate) const OVERHEAD: u8 = anabranch_seal::OVERHEAD as u8;
 
 /// Moves virtual addresses of paths whose uplink is down to the end, so that an association is set up over another one
 /// at once.

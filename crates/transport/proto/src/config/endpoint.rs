@@ -13,8 +13,8 @@ pub struct EndpointConfig {
     /// The layer below SCTP, whose headers reduce the path MTU.
     pub encapsulation: Encapsulation,
     /// Bytes that a layer between SCTP and the encapsulation adds to each packet, such as a seal: they
-    /// reduce the path MTU as well. 0 to 256; default: 0.
-    pub shim: u16,
+    /// reduce the path MTU as well. Default: 0.
+    pub shim: u8,
     /// Valid.Cookie.Life: how long a State Cookie may be used. Default: 60 s.
     pub valid_cookie_life: Duration,
     /// How often a fresh cookie secret is made; the previous one remains valid. Default: 10 minutes.
@@ -112,7 +112,6 @@ impl EndpointConfig {
         let check = |ok: bool, option: &'static str, reason: &'static str| {
             if ok { Ok(()) } else { Err(ConfigError::new(option, reason)) }
         };
-        check(self.shim <= 256, "shim", "must be at most 256 bytes")?;
         check(
             self.valid_cookie_life >= Duration::from_millis(1),
             "valid_cookie_life",
