@@ -248,6 +248,10 @@ impl Sender {
         let age = waits.map_or(Duration::ZERO, |(_, sent)| now.saturating_since(sent));
         let srtt = path.rtt.srtt().unwrap_or_default();
         let measured = if known.delay.is_zero() { srtt } else { known.delay };
+        // The queue that the last packet waited in is gone when all has arrived. Otherwise a path that is too slow now
+        // would stay so, because nothing measures it.
+        let idle = !known.least.is_zero() && !self.outstanding.in_flight(known.path);
+        let measured = if idle { known.least } else { measured };
         let delay = measured.max(age).max(Duration::from_micros(1));
         let per_second = |bytes: usize| {
             let rate = bytes as u128 * 1_000_000_000 / u128::from(nanos(delay));
