@@ -30,7 +30,7 @@ const MOST_COOKIES: u32 = 32;
 const PADDED: usize = HELLO - OVERHEAD;
 
 /// If nothing was received for this time after something was sent, the peer has probably lost the session.
-const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(3);
 
 impl Endpoint {
     /// Begins a handshake with a peer, unless there is one.
