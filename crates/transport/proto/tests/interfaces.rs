@@ -74,7 +74,7 @@ fn the_only_address_is_kept_and_goes_on_when_it_is_back() {
     assert_eq!(pair.closed, [None, None]);
 }
 
-/// An uplink that is plugged in later: its path has never worked, and only the side that has the uplink is told.
+/// An uplink that is plugged in later: its path has never worked, and only the side that has the uplink learns of it.
 #[test]
 fn a_path_that_works_for_the_first_time_is_used_by_both_sides_at_once() {
     let mut config = config();

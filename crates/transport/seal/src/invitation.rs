@@ -30,7 +30,7 @@ pub struct Invitation {
 }
 
 impl Invitation {
-    /// An invitation to the endpoint with this key at these addresses, of which the first [`MOST_ADDRESSES`] are kept.
+    /// An invitation to the endpoint with this key at the first [`MOST_ADDRESSES`] of these addresses.
     pub fn new(key: PublicKey, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         let mut kept: Vec<SocketAddr> = Vec::new();
         // Scopes of link-local addresses mean nothing to another host.

@@ -247,7 +247,7 @@ impl Plan {
             let missing: Vec<usize> = (point.planned..point.target)
                 .filter(|number| !point.runs.contains_key(number))
                 .filter(|number| match precision {
-                    // How many runs a point needs is only known to who has all of its runs.
+                    // Only a driver that has all runs of a point knows how many it needs.
                     Some(_) => self.shard.has(index),
                     None => self.shard.has(point.offset + number),
                 })

@@ -43,7 +43,7 @@ pub(super) struct Far {
     /// [default: the host's addresses]
     #[arg(long, value_name = "ADDR:PORT", value_parser = socket, conflicts_with = "plain")]
     public: Vec<SocketAddr>,
-    /// File with the secret key, made if it is missing; the keys of users are beside it, in a file that ends with
+    /// File with the secret key, made if it is missing; the keys of users are next to it, in a file that ends with
     /// .users [default: far.key in the user's configuration]
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     key: Option<PathBuf>,
