@@ -52,18 +52,18 @@ use crate::runtime::LocalAddress;
 /// Bytes that the seal adds to each packet.
 pub(crate) const OVERHEAD: u8 = anabranch_seal::OVERHEAD as u8;
 
-/// Moves virtual addresses of paths whose uplink is down to the end, so that an association is set up over another one
-/// at once.
-pub(crate) fn usable_first(
-    mut remotes: Vec<SocketAddr>,
-    locals: &[LocalAddress],
-) -> Vec<SocketAddr> {
+/// Removes virtual addresses of paths whose uplink is down, unless all are. INITs go to the addresses in turn: one that
+/// is lost would be followed by seven that go nowhere. The peer lists all of its addresses in its answer.
+pub(crate) fn usable(mut remotes: Vec<SocketAddr>, locals: &[LocalAddress]) -> Vec<SocketAddr> {
     let number = |ip| VirtualNetwork::split(ip).map(|(_, number)| number);
     // Without the seal, such addresses have no path numbers.
     if locals.iter().all(|local| number(local.ip).is_some()) {
-        let down = locals.iter().filter(|local| local.index == 0);
-        let down: Vec<_> = down.filter_map(|local| number(local.ip)).collect();
-        remotes.sort_by_key(|remote| number(remote.ip()).is_some_and(|path| down.contains(&path)));
+        let up = locals.iter().filter(|local| local.index != 0);
+        let up: Vec<_> = up.filter_map(|local| number(local.ip)).collect();
+        let is_up = |remote: &SocketAddr| number(remote.ip()).is_none_or(|path| up.contains(&path));
+        if remotes.iter().any(is_up) {
+            remotes.retain(is_up);
+        }
     }
     remotes
 }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_without_an_uplink_come_last() {
+    fn associations_begin_over_paths_with_an_uplink() {
         let [near, far] = [1, 2].map(|byte| SecretKey::from_bytes([byte; 32]).public());
         let local = |(number, ip): (u32, std::net::Ipv6Addr)| LocalAddress {
             ip: ip.into(),
@@ -211,15 +211,18 @@ mod tests {
         };
         let mut locals: Vec<_> =
             (0..).zip(VirtualNetwork::of(&near, 1).addresses()).map(local).collect();
-        let remotes = usable_first(far.remotes(5000), &locals);
+        let remotes = usable(far.remotes(5000), &locals);
         let numbers = |remotes: &[SocketAddr]| -> Vec<u8> {
             let split = |remote: &SocketAddr| VirtualNetwork::split(remote.ip());
             remotes.iter().filter_map(split).map(|(_, number)| number).collect()
         };
-        assert_eq!(numbers(&remotes), [1, 3, 5, 7, 0, 2, 4, 6]);
+        assert_eq!(numbers(&remotes), [1, 3, 5, 7]);
+        let mut down = locals.clone();
+        down.iter_mut().for_each(|local| local.index = 0);
+        assert_eq!(usable(far.remotes(5000), &down).len(), 8, "an uplink may come");
         // Other endpoints may have such addresses by chance.
         locals[0].ip = [127, 0, 0, 1].into();
-        let remotes = usable_first(far.remotes(5000), &locals);
+        let remotes = usable(far.remotes(5000), &locals);
         assert_eq!(numbers(&remotes), [0, 1, 2, 3, 4, 5, 6, 7]);
     }
 }
