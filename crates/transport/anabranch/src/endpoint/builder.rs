@@ -246,6 +246,8 @@ impl Builder {
                 engine.set_log(file.log((count > 1).then_some(index)));
             }
             let shared = Shared::new(engine, runtime.clone(), sockets.udp_port());
+            #[cfg(feature = "seal")]
+            let shared = shared.sealed(self.config.shim > 0);
             shared.lock().addresses = sockets.addresses().to_vec();
             shards.push(Arc::new(shared));
             // Each shard draws other random numbers.

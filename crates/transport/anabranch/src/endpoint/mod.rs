@@ -136,7 +136,7 @@ impl Endpoint {
     ) -> Result<Association, ConnectError> {
         let (Remotes(remotes), options) = (remotes.into(), options.into());
         #[cfg(feature = "seal")]
-        let remotes = crate::seal::usable(remotes, &self.inner.first().lock().addresses);
+        let remotes = crate::seal::usable(remotes, self.inner.first());
         let port = remotes.first().map_or(0, SocketAddr::port);
         if let Some(other) = remotes.iter().find(|remote| remote.port() != port) {
             return Err(ConnectError::PortsDiffer(port, other.port()));

@@ -34,6 +34,9 @@ pub(crate) struct Shared {
     pub(crate) runtime: Arc<dyn Runtime>,
     /// The UDP port of all local addresses; 0 for IP protocol 132.
     pub(crate) udp_port: u16,
+    /// Addresses are numbers of sealed paths.
+    #[cfg(feature = "seal")]
+    pub(crate) is_sealed: bool,
 }
 
 /// The state that the lock protects.
@@ -140,7 +143,18 @@ impl Shared {
             driver_woken: false,
             wakes: Vec::new(),
         };
-        Self { state: Mutex::new(state), runtime, udp_port }
+        Self {
+            state: Mutex::new(state),
+            runtime,
+            udp_port,
+            #[cfg(feature = "seal")]
+            is_sealed: false,
+        }
+    }
+
+    #[cfg(feature = "seal")]
+    pub(crate) fn sealed(self, is_sealed: bool) -> Self {
+        Self { is_sealed, ..self }
     }
 
     /// Locks the state. A panic while it is locked ends the driver, which closes everything; the
