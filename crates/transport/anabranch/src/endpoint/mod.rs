@@ -121,6 +121,16 @@ impl Endpoint {
         Ok(Listener::new(shards.clone(), port))
     }
 
+    /// The addresses that a new association tries.
+    #[cfg(feature = "seal")]
+    fn usable(&self, mut remotes: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        let shared = self.inner.first();
+        if shared.is_sealed {
+            crate::seal::keep_usable(&mut remotes, &shared.lock().addresses);
+        }
+        remotes
+    }
+
     /// Sets up an association with a peer that has these addresses; the peer's answer lists its other addresses. Ready
     /// when data can be sent. Cancel-safe: dropping the future aborts the attempt.
     ///
@@ -136,7 +146,7 @@ impl Endpoint {
     ) -> Result<Association, ConnectError> {
         let (Remotes(remotes), options) = (remotes.into(), options.into());
         #[cfg(feature = "seal")]
-        let remotes = crate::seal::usable(remotes, self.inner.first());
+        let remotes = self.usable(remotes);
         let port = remotes.first().map_or(0, SocketAddr::port);
         if let Some(other) = remotes.iter().find(|remote| remote.port() != port) {
             return Err(ConnectError::PortsDiffer(port, other.port()));

@@ -48,22 +48,13 @@ pub use self::handle::{SealHandle, SealedPath};
 pub(crate) use self::runtime::SealedRuntime;
 pub use self::uplink::Uplink;
 use crate::runtime::LocalAddress;
-use crate::shared::Shared;
 
 /// Bytes that the seal adds to each packet.
 pub(crate) const OVERHEAD: u8 = anabranch_seal::OVERHEAD as u8;
 
 /// Removes virtual addresses of paths whose uplink is down, unless all are. INITs go to the addresses in turn: one that
-/// is lost would be followed by seven that go nowhere. The peer lists all of its addresses in its answer. Addresses of an
-/// endpoint without a seal stay.
-pub(crate) fn usable(mut remotes: Vec<SocketAddr>, shared: &Shared) -> Vec<SocketAddr> {
-    if shared.is_sealed {
-        keep_usable(&mut remotes, &shared.lock().addresses);
-    }
-    remotes
-}
-
-fn keep_usable(remotes: &mut Vec<SocketAddr>, locals: &[LocalAddress]) {
+/// is lost would be followed by seven that go nowhere. The peer lists all of its addresses in its answer.
+pub(crate) fn keep_usable(remotes: &mut Vec<SocketAddr>, locals: &[LocalAddress]) {
     let number = |ip| VirtualNetwork::split(ip).map(|(_, number)| number);
     let up = locals.iter().filter(|local| local.index != 0);
     let up: Vec<_> = up.filter_map(|local| number(local.ip)).collect();
