@@ -141,6 +141,7 @@ sections! {
     receiving: super::ReceiveConfig,
     sending: super::SendConfig,
     mtu: super::MtuConfig,
+    authentication: super::AuthenticationConfig,
 }
 
 fn info<S: Part>(section: &'static str, row: &'static Row<S>) -> OptionInfo {

@@ -11,6 +11,9 @@ mod sysctl;
 
 pub use anabranch_units as units;
 
+pub use crate::authentication::{
+    AuthenticationConfig, ChunkTypes, HmacAlgorithm, KeyError, SharedKeys,
+};
 use crate::congestion::ControllerChoice;
 use crate::encapsulation::Headers;
 use crate::features::{Features, features};
@@ -78,6 +81,10 @@ pub struct AssociationConfig {
     pub sending: SendConfig,
     /// Path MTU discovery.
     pub mtu: MtuConfig,
+    /// Which chunks are authenticated.
+    pub authentication: AuthenticationConfig,
+    /// The secrets for that. Both sides need the same.
+    pub keys: SharedKeys,
 }
 
 impl AssociationConfig {
