@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anabranch_proto::config::ConfigError;
 use anabranch_proto::{
     Association as Engine, AssociationConfig, AssociationId, ChunkTypes, GivenUpBy,
-    GivenUpMessages, Instant, KeyError, Message, NoSuchPath, OutgoingMessage, PathStatistics,
+    GivenUpMessages, Instant, Message, NoSuchPath, OutgoingMessage, PathStatistics,
     ReconfigurationError, Statistics, StreamDirection, StreamPriority,
 };
 
@@ -411,49 +411,6 @@ impl Association {
             association.add_streams(now, outgoing, incoming)
         };
         self.inner.engine(add).unwrap_or(Err(ReconfigurationError::Closed))
-    }
-
-    /// Adds a secret for authentication (RFC 4895), or replaces the one with this identifier. It is used for sending once
-    /// it is [activated](Self::activate_key). [`AssociationConfig::keys`](crate::AssociationConfig) has the first ones.
-    ///
-    /// ```
-    /// # async fn example(association: anabranch::Association, secret: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
-    /// // Both sides first add the new secret, then use it, and then forget the old one.
-    /// association.set_key(2, secret)?;
-    /// association.activate_key(2)?;
-    /// association.delete_key(1)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`KeyError`]; then nothing has changed.
-    pub fn set_key(&self, id: u16, secret: &[u8]) -> Result<(), KeyError> {
-        self.change_keys(|association| association.set_key(id, secret))
-    }
-
-    /// Authenticates packets with this secret from now on, also what is sent again. The peer may still use another one,
-    /// until it is [deleted](Self::delete_key).
-    ///
-    /// # Errors
-    /// [`KeyError`]; then nothing has changed.
-    pub fn activate_key(&self, id: u16) -> Result<(), KeyError> {
-        self.change_keys(|association| association.activate_key(id))
-    }
-
-    /// Forgets a secret: packets of the peer that are authenticated with it are no longer accepted.
-    ///
-    /// # Errors
-    /// [`KeyError`]; then nothing has changed.
-    pub fn delete_key(&self, id: u16) -> Result<(), KeyError> {
-        self.change_keys(|association| association.delete_key(id))
-    }
-
-    fn change_keys(
-        &self,
-        change: impl FnOnce(&mut Engine) -> Result<(), KeyError>,
-    ) -> Result<(), KeyError> {
-        self.inner.engine(|association, _| change(association)).unwrap_or(Err(KeyError::Closed))
     }
 
     /// The chunks that this side accepts only if they are authenticated, and those that the peer does; none without

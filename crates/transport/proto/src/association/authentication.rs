@@ -9,9 +9,7 @@ use anabranch_wire::{
 };
 
 use super::{Association, Control};
-use crate::authentication::{
-    ChunkTypes, HmacAlgorithm, KeyError, KeyVector, KeyVectors, Mac, SharedKeys,
-};
+use crate::authentication::{ChunkTypes, HmacAlgorithm, KeyVector, KeyVectors, Mac, SharedKeys};
 use crate::config::AssociationConfig;
 use crate::event::{AuthenticationChange, Notification};
 use crate::features::Features;
@@ -42,7 +40,6 @@ const BUNDLED: &[u8] = &[
 pub(crate) struct Authentication {
     /// What this side says in its INIT or INIT ACK.
     own: KeyVector,
-    keys: SharedKeys,
     agreed: Option<Agreed>,
     counts: AuthenticationCounters,
 }
@@ -147,46 +144,40 @@ impl Rest {
 impl Authentication {
     /// For a new association of this side.
     pub(crate) fn new(config: &AssociationConfig, rng: &mut Rng) -> Self {
-        Self::with(KeyVector::own(&config.authentication, rng), config.keys.clone())
+        Self::with(KeyVector::own(&config.authentication, rng))
     }
 
-    fn with(own: KeyVector, keys: SharedKeys) -> Self {
-        Self { own, keys, agreed: None, counts: AuthenticationCounters::default() }
+    fn with(own: KeyVector) -> Self {
+        Self { own, agreed: None, counts: AuthenticationCounters::default() }
     }
 
-    /// As agreed on in a handshake, and with these keys.
-    pub(crate) fn agreed(vectors: KeyVectors, keys: SharedKeys) -> Self {
-        let mut state = Self::with(vectors.own.clone(), keys);
-        state.agree(vectors);
-        state
-    }
-
-    fn agree(&mut self, vectors: KeyVectors) {
+    fn agree(&mut self, vectors: KeyVectors, keys: &SharedKeys) {
         self.own = vectors.own.clone();
-        self.agreed = vectors.peer.algorithm().map(|algorithm| Agreed {
-            required: vectors.own.chunks(),
-            wanted: vectors.peer.chunks(),
-            algorithm,
-            sending: None,
-            receiving: None,
-            vectors,
+        self.agreed = vectors.peer.algorithm().map(|algorithm| {
+            let (required, wanted) = (vectors.own.chunks(), vectors.peer.chunks());
+            let (sending, receiving) = (None, None);
+            let mut agreed = Agreed { vectors, required, wanted, algorithm, sending, receiving };
+            agreed.derive(keys);
+            agreed
         });
-        self.keys_changed();
     }
 
-    /// Derives the keys anew.
-    fn keys_changed(&mut self) {
-        let Some(agreed) = &mut self.agreed else { return };
-        let secret = self.keys.secret(self.keys.active()).unwrap_or_default();
-        agreed.sending = Mac::new(agreed.algorithm, &agreed.vectors.key(secret));
-        agreed.receiving = None;
+    /// Decides what is read of a packet that begins an association, as agreed on in its handshake.
+    pub(crate) fn screen_first(
+        vectors: &KeyVectors,
+        keys: &SharedKeys,
+        packet: &Packet<'_>,
+    ) -> Screen {
+        let mut state = Self::with(vectors.own.clone());
+        state.agree(vectors.clone(), keys);
+        state.screen(keys, packet).0
     }
 
     /// Decides what is read of a packet.
     // req: rfc4895 6.3 "MUST silently discard these chunks if they"
     // req: rfc4895 6.3 "calculation, all the chunks following the AUTH chunk MUST be silently"
     // req: rfc4895 5.1 "The control chunk AUTH MUST NOT appear more than once"
-    fn screen(&mut self, packet: &Packet<'_>) -> (Screen, Option<Trouble>) {
+    fn screen(&mut self, keys: &SharedKeys, packet: &Packet<'_>) -> (Screen, Option<Trouble>) {
         let Some(agreed) = &mut self.agreed else { return (Screen::OPEN, None) };
         let mut screen = Screen { required: agreed.required, ..Screen::OPEN };
         let mut trouble = None;
@@ -199,7 +190,7 @@ impl Authentication {
                 let checked = if again {
                     Err(Trouble::Wrong)
                 } else {
-                    agreed.check(&self.keys, chunk, packet.bytes().get(at..).unwrap_or_default())
+                    agreed.check(keys, chunk, packet.bytes().get(at..).unwrap_or_default())
                 };
                 match checked {
                     Ok(()) => screen.authentic_from = at,
@@ -218,11 +209,6 @@ impl Authentication {
         (screen, trouble)
     }
 
-    /// Decides what is read of a packet that begins an association.
-    pub(crate) fn screen_first(&mut self, packet: &Packet<'_>) -> Screen {
-        self.screen(packet).0
-    }
-
     /// Bytes of the AUTH chunk in front of a packet with chunks of these types.
     fn room(&self, kinds: &ChunkTypes) -> usize {
         let agreed = self.agreed.as_ref().filter(|agreed| agreed.wanted.meets(kinds));
@@ -234,7 +220,7 @@ impl Authentication {
     // req: rfc4895 6.2 "To send chunks in an authenticated way, the sender MUST include these"
     // req: rfc4895 6.2 "This means that a sender MUST bundle"
     // req: rfc4895 6.2 "one of them MUST be selected for"
-    fn authenticate(&mut self, packet: &mut PacketWriter<'_>) {
+    fn authenticate(&mut self, key: u16, packet: &mut PacketWriter<'_>) {
         let Some(Agreed { wanted, algorithm, sending: Some(mac), .. }) = &self.agreed else {
             return;
         };
@@ -242,7 +228,7 @@ impl Authentication {
             return;
         }
         let auth = Auth {
-            shared_key_id: self.keys.active(),
+            shared_key_id: key,
             hmac_id: algorithm.identifier(),
             hmac: NO_MAC.get(..algorithm.length()).unwrap_or_default(),
         };
@@ -254,6 +240,13 @@ impl Authentication {
 }
 
 impl Agreed {
+    /// Derives keys from the secrets.
+    fn derive(&mut self, keys: &SharedKeys) {
+        let secret = keys.secret(keys.active()).unwrap_or_default();
+        self.sending = Mac::new(self.algorithm, &self.vectors.key(secret));
+        self.receiving = None;
+    }
+
     /// Checks an AUTH chunk; `covered` is the packet from there on.
     // req: rfc4895 6.3 "The receiver MUST use the HMAC algorithm indicated in the HMAC"
     // req: rfc4895 6.3 "it MUST use the key specified by the Shared Key Identifier"
@@ -307,10 +300,9 @@ impl Association {
             }
             return;
         };
-        let keys = self.config.keys.clone();
         self.authentication
-            .get_or_insert_with(|| Box::new(Authentication::with(vectors.own.clone(), keys)))
-            .agree(vectors);
+            .get_or_insert_with(|| Box::new(Authentication::with(vectors.own.clone())))
+            .agree(vectors, &self.config.keys);
     }
 
     /// Decides what is read of a packet.
@@ -328,7 +320,7 @@ impl Association {
             state.agreed.as_ref()?.receiving.as_ref().map(|(key, ..)| *key)
         };
         let before = key_of(state);
-        let (screen, trouble) = state.screen(packet);
+        let (screen, trouble) = state.screen(&self.config.keys, packet);
         let key = key_of(state);
         if let (Some(_), Some(key)) = (before, key.filter(|_| key != before)) {
             let change = AuthenticationChange::NewKey;
@@ -356,12 +348,10 @@ impl Association {
         packet: &Packet<'_>,
         vectors: Option<&KeyVectors>,
     ) -> Screen {
+        let keys = &self.config.keys;
         match (&mut self.authentication, vectors) {
-            (Some(state), _) if state.agreed.is_some() => state.screen(packet).0,
-            (state, Some(vectors)) => {
-                let keys = state.as_ref().map_or(&self.config.keys, |state| &state.keys);
-                Authentication::agreed(vectors.clone(), keys.clone()).screen_first(packet)
-            }
+            (Some(state), _) if state.agreed.is_some() => state.screen(keys, packet).0,
+            (_, Some(vectors)) => Authentication::screen_first(vectors, keys, packet),
             (_, None) => Screen::OPEN,
         }
     }
@@ -376,7 +366,7 @@ impl Association {
     #[inline]
     pub(super) fn authenticate(&mut self, packet: &mut PacketWriter<'_>) {
         if let Some(state) = &mut self.authentication {
-            state.authenticate(packet);
+            state.authenticate(self.config.keys.active(), packet);
         }
     }
 
@@ -403,46 +393,11 @@ impl Association {
         self.reserve(now, Reservation::Authentication, bytes);
     }
 
-    /// Changes the secrets of the association, and derives its keys anew.
-    fn change_keys(
-        &mut self,
-        change: impl FnOnce(&mut SharedKeys) -> Result<(), KeyError>,
-    ) -> Result<(), KeyError> {
-        let state = self.authentication.as_mut().ok_or(KeyError::NotNegotiated)?;
-        change(&mut state.keys)?;
-        state.keys_changed();
-        Ok(())
-    }
-
-    /// Adds a secret for authentication, or replaces the one with this identifier (RFC 4895 section 6.1). It is used for
-    /// sending once it is [activated](Self::activate_key).
-    ///
-    /// # Errors
-    /// [`KeyError`]; then nothing has changed.
-    pub fn set_key(&mut self, id: u16, secret: &[u8]) -> Result<(), KeyError> {
-        self.change_keys(|keys| keys.set(id, secret))
-    }
-
-    /// Authenticates packets with this secret from now on, retransmissions as well. The one before is still accepted from
-    /// the peer until it is [deleted](Self::delete_key).
-    ///
-    /// # Errors
-    /// [`KeyError`]; then nothing has changed.
-    pub fn activate_key(&mut self, id: u16) -> Result<(), KeyError> {
-        self.change_keys(|keys| keys.activate(id))
-    }
-
-    /// Forgets a secret: packets of the peer that are authenticated with it are no longer accepted.
-    ///
-    /// # Errors
-    /// [`KeyError`]; then nothing has changed.
-    pub fn delete_key(&mut self, id: u16) -> Result<(), KeyError> {
-        self.change_keys(|keys| keys.delete(id))
-    }
-
-    /// The secrets' identifiers, and which of them is active; `None` if the association does not authenticate chunks.
-    pub fn keys(&self) -> Option<&SharedKeys> {
-        self.authentication.as_ref().map(|state| &state.keys)
+    /// Derives the keys of the association anew, after a change of the secrets.
+    pub(super) fn keys_changed(&mut self) {
+        if let Some(agreed) = self.authentication.as_mut().and_then(|state| state.agreed.as_mut()) {
+            agreed.derive(&self.config.keys);
+        }
     }
 
     /// The chunks that this side accepts only if they are authenticated, and those that the peer does.

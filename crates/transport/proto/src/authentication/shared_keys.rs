@@ -102,10 +102,6 @@ pub enum KeyError {
     Unknown(u16),
     /// The secret is in use for sending.
     Active(u16),
-    /// The association does not authenticate chunks: the option `authentication` is off, or the peer does not support it.
-    NotNegotiated,
-    /// The association has ended.
-    Closed,
 }
 
 impl fmt::Display for KeyError {
@@ -114,8 +110,6 @@ impl fmt::Display for KeyError {
             Self::TooMany => write!(f, "there are {MOST} keys already"),
             Self::Unknown(id) => write!(f, "there is no key {id}"),
             Self::Active(id) => write!(f, "key {id} is active; activate another one first"),
-            Self::Closed => f.write_str("the association has ended"),
-            Self::NotNegotiated => f.write_str("the association does not authenticate chunks"),
         }
     }
 }

@@ -83,7 +83,9 @@ pub struct AssociationConfig {
     pub mtu: MtuConfig,
     /// Which chunks are authenticated.
     pub authentication: AuthenticationConfig,
-    /// The secrets for that. Both sides need the same.
+    /// The secrets for that. Both sides need the same. They can change while an association is up
+    /// ([`Association::reconfigure`](crate::Association::reconfigure)): first both sides add a new one, then they activate
+    /// it, and then they delete the old one.
     pub keys: SharedKeys,
 }
 

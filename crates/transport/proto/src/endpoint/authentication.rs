@@ -24,10 +24,8 @@ impl Endpoint {
             Some(association) => association.screen_cookie_echo(packet, vectors),
             None => {
                 let listener = self.listeners.get(&packet.header().destination_port);
-                let known = vectors.cloned().zip(listener);
-                known.map_or(Screen::OPEN, |(vectors, listener)| {
-                    Authentication::agreed(vectors, listener.config.keys.clone())
-                        .screen_first(packet)
+                vectors.zip(listener).map_or(Screen::OPEN, |(vectors, listener)| {
+                    Authentication::screen_first(vectors, &listener.config.keys, packet)
                 })
             }
         };
