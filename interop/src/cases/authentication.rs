@@ -72,7 +72,7 @@ async fn one(lane: &Lane, meeting: Meeting) -> Result<(), String> {
 
 /// The peer has another secret: nothing arrives.
 async fn stranger(meeting: Meeting) -> Result<(), String> {
-    let plan = plan::messages([100].into_iter(), 43, |_| 0);
+    let plan = plan::messages([100], 43, |_| 0);
     for planned in &plan {
         meeting
             .association

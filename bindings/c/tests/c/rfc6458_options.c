@@ -86,6 +86,39 @@ static void association(sock s)
     CHECK(info.snd_ppid == htonl(8) && info.snd_context == 44);
 }
 
+static void authentication(sock s)
+{
+    struct { uint32_t count; uint16_t identifiers[2]; } algorithms =
+        {2, {SCTP_AUTH_HMAC_ID_SHA256, SCTP_AUTH_HMAC_ID_SHA1}}, got = {0};
+    SET(s, SCTP_HMAC_IDENT, algorithms);
+    GET(s, SCTP_HMAC_IDENT, got);
+    CHECK(memcmp(&algorithms, &got, sizeof got) == 0);
+    /* SHA-1 must be in the list. */
+    struct { uint32_t count; uint16_t identifiers[2]; } without = {1, {SCTP_AUTH_HMAC_ID_SHA256, 0}};
+    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_HMAC_IDENT, &without, 6) == -1 && errno == EINVAL);
+    struct sctp_authchunk data = {0}, init = {1};
+    SET(s, SCTP_AUTH_CHUNK, data);
+    REFUSED(s, SCTP_AUTH_CHUNK, init, EINVAL);
+    struct { struct sctp_authchunks head; uint8_t chunks[64]; } local = {0};
+    socklen_t length = sizeof local;
+    CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_LOCAL_AUTH_CHUNKS, &local, &length) == 0);
+    CHECK(local.head.gauth_number_of_chunks > 0);
+    CHECK(memchr(local.head.gauth_chunks, 0, local.head.gauth_number_of_chunks));
+    _Alignas(8) char room[sizeof(struct sctp_authkey) + 6];
+    struct sctp_authkey *key = (struct sctp_authkey *)room;
+    *key = (struct sctp_authkey){.sca_keynumber = 7, .sca_keylength = 6};
+    memcpy(room + sizeof *key, "secret", 6);
+    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_AUTH_KEY, room, sizeof room) == 0);
+    struct sctp_authkeyid active = {.scact_keynumber = 8};
+    REFUSED(s, SCTP_AUTH_ACTIVE_KEY, active, EINVAL);
+    active.scact_keynumber = 7;
+    SET(s, SCTP_AUTH_ACTIVE_KEY, active);
+    active.scact_keynumber = 0;
+    GET(s, SCTP_AUTH_ACTIVE_KEY, active);
+    CHECK(active.scact_keynumber == 7);
+    REFUSED(s, SCTP_AUTH_DELETE_KEY, active, EINVAL);
+}
+
 static void reliability(sock s)
 {
     for (unsigned on = 2; on-- > 0;) {
@@ -223,6 +256,7 @@ int main(void)
         paths(s);
         association(s);
         reliability(s);
+        authentication(s);
         switches(s);
         interleaving(s);
         schedulers(s);

@@ -44,11 +44,17 @@ pub enum Event {
 pub enum AuthenticationChange {
     /// The peer authenticates with another key from now on.
     NewKey,
+    /// A key that was deactivated is no longer used. Only the socket layer reports this.
+    FreeKey,
     /// The peer does not support authentication, so nothing is authenticated.
     NotSupported,
 }
 
-named!(AuthenticationChange { NewKey = "new-key", NotSupported = "not-supported", });
+named!(AuthenticationChange {
+    NewKey = "new-key",
+    FreeKey = "free-key",
+    NotSupported = "not-supported",
+});
 
 /// State of a path (RFC 9260 sections 5.4 and 8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -58,6 +58,8 @@ struct Agreed {
     sending: Option<Mac>,
     /// The key and the algorithm of the last packet, with their MAC.
     receiving: Option<(u16, HmacAlgorithm, Mac)>,
+    /// The key with which the peer authenticated its last packet.
+    heard: Option<u16>,
 }
 
 /// Why an AUTH chunk is not valid.
@@ -155,8 +157,9 @@ impl Authentication {
         self.own = vectors.own.clone();
         self.agreed = vectors.peer.algorithm().map(|algorithm| {
             let (required, wanted) = (vectors.own.chunks(), vectors.peer.chunks());
-            let (sending, receiving) = (None, None);
-            let mut agreed = Agreed { vectors, required, wanted, algorithm, sending, receiving };
+            let (sending, receiving, heard) = (None, None, None);
+            let mut agreed =
+                Agreed { vectors, required, wanted, algorithm, sending, receiving, heard };
             agreed.derive(keys);
             agreed
         });
@@ -266,18 +269,20 @@ impl Agreed {
             return Err(Trouble::Wrong);
         }
         let wanted = (auth.shared_key_id, algorithm);
-        let same = matches!(&self.receiving, Some((id, one, _)) if (*id, *one) == wanted);
-        if !same {
-            let secret = keys.secret(auth.shared_key_id).ok_or(Trouble::Wrong)?;
-            let mac = Mac::new(algorithm, &self.vectors.key(secret)).ok_or(Trouble::Wrong)?;
-            if !mac.verifies(covered) {
-                return Err(Trouble::Wrong);
+        match &self.receiving {
+            Some((id, one, mac)) if (*id, *one) == wanted => {
+                mac.verifies(covered).then_some(()).ok_or(Trouble::Wrong)?;
             }
-            self.receiving = Some((auth.shared_key_id, algorithm, mac));
-            return Ok(());
+            // The MAC of the last genuine packet stays, whatever else arrives.
+            _ => {
+                let secret = keys.secret(auth.shared_key_id).ok_or(Trouble::Wrong)?;
+                let mac = Mac::new(algorithm, &self.vectors.key(secret));
+                let mac = mac.filter(|mac| mac.verifies(covered)).ok_or(Trouble::Wrong)?;
+                self.receiving = Some((auth.shared_key_id, algorithm, mac));
+            }
         }
-        let right = self.receiving.as_ref().is_some_and(|(_, _, mac)| mac.verifies(covered));
-        if right { Ok(()) } else { Err(Trouble::Wrong) }
+        self.heard = Some(auth.shared_key_id);
+        Ok(())
     }
 }
 
@@ -316,9 +321,7 @@ impl Association {
 
     fn screen_agreed(&mut self, packet: &Packet<'_>) -> (Screen, Option<Trouble>) {
         let Some(state) = &mut self.authentication else { return (Screen::OPEN, None) };
-        let key_of = |state: &Authentication| {
-            state.agreed.as_ref()?.receiving.as_ref().map(|(key, ..)| *key)
-        };
+        let key_of = |state: &Authentication| state.agreed.as_ref()?.heard;
         let before = key_of(state);
         let (screen, trouble) = state.screen(&self.config.keys, packet);
         let key = key_of(state);

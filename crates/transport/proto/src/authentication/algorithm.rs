@@ -46,7 +46,7 @@ impl HmacAlgorithm {
 
     /// What a peer is asked to use when this one is preferred, the best first.
     // req: rfc4895 3.3 "Every endpoint supporting SCTP chunk authentication MUST support the"
-    pub(crate) const fn accepted(self) -> &'static [Self] {
+    pub const fn accepted(self) -> &'static [Self] {
         match self {
             Self::Sha256 => &[Self::Sha256, Self::Sha1],
             Self::Sha1 => &[Self::Sha1],

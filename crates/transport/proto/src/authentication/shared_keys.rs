@@ -55,15 +55,21 @@ impl SharedKeys {
         Ok(())
     }
 
+    /// Checks that this secret is not in use for sending.
+    ///
+    /// # Errors
+    /// [`KeyError::Unknown`], and [`KeyError::Active`] for the active one.
+    pub fn check_inactive(&self, id: u16) -> Result<(), KeyError> {
+        self.secret(id).ok_or(KeyError::Unknown(id))?;
+        if id == self.active { Err(KeyError::Active(id)) } else { Ok(()) }
+    }
+
     /// Forgets a secret: packets that were authenticated with it are no longer accepted.
     ///
     /// # Errors
     /// [`KeyError::Unknown`], and [`KeyError::Active`] for the active one.
     pub fn delete(&mut self, id: u16) -> Result<(), KeyError> {
-        self.secret(id).ok_or(KeyError::Unknown(id))?;
-        if id == self.active {
-            return Err(KeyError::Active(id));
-        }
+        self.check_inactive(id)?;
         self.keys.retain(|(known, _)| *known != id);
         Ok(())
     }

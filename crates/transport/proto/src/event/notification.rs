@@ -422,6 +422,9 @@ impl fmt::Display for Notification {
             Self::Authentication { change: AuthenticationChange::NewKey, key } => {
                 write!(f, "the peer authenticates with key {key}")
             }
+            Self::Authentication { change: AuthenticationChange::FreeKey, key } => {
+                write!(f, "key {key} is no longer used")
+            }
             Self::Authentication { change: AuthenticationChange::NotSupported, .. } => {
                 f.write_str("the peer does not support authentication")
             }
