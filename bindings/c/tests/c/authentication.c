@@ -54,10 +54,24 @@ static unsigned chunks(int fd, int name)
     return list.head.gauth_number_of_chunks;
 }
 
+static void algorithms(int fd)
+{
+    const struct { uint32_t count; uint16_t list[2]; } best = {2, {3, 1}}, other = {2, {1, 3}}, wrong = {1, {3, 1}};
+    struct { uint32_t count; uint16_t list[2]; } got = {0};
+    SET(fd, SCTP_HMAC_IDENT, best);
+    socklen_t length = sizeof got;
+    CHECK(anabranch_getsockopt(fd, IPPROTO_SCTP, SCTP_HMAC_IDENT, &got, &length) == 0);
+    CHECK(length == sizeof got && memcmp(&best, &got, sizeof got) == 0);
+    FAILS(option(fd, IPPROTO_SCTP, SCTP_HMAC_IDENT, &other, sizeof other), EOPNOTSUPP);
+    FAILS(option(fd, IPPROTO_SCTP, SCTP_HMAC_IDENT, &wrong, sizeof wrong), EINVAL);
+    FAILS(option(fd, IPPROTO_SCTP, SCTP_HMAC_IDENT, &best, 6), EINVAL);
+}
+
 static void begin(int authenticates)
 {
     server = serve(SOCK_STREAM, 1);
     near = client(SOCK_STREAM, &server);
+    algorithms(near);
     struct sctp_authchunk data = {0};
     if (authenticates) {
         SET(server.fd, SCTP_AUTH_CHUNK, data);

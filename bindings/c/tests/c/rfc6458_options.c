@@ -2,6 +2,8 @@
  * returns the value that was set. Invalid values are refused and change nothing. */
 #include "rfc6458.h"
 
+#include <stddef.h>
+
 #define REFUSED(s, name, value, with)                                                        \
     CHECK((errno = 0, CALL(setsockopt)(s, IPPROTO_SCTP, name, &(value), sizeof(value)) == -1 \
                           && errno == (with)))
@@ -88,11 +90,13 @@ static void association(sock s)
 
 static void authentication(sock s)
 {
-    struct { uint32_t count; uint16_t identifiers[2]; } algorithms =
-        {2, {SCTP_AUTH_HMAC_ID_SHA256, SCTP_AUTH_HMAC_ID_SHA1}}, got = {0};
-    SET(s, SCTP_HMAC_IDENT, algorithms);
-    GET(s, SCTP_HMAC_IDENT, got);
-    CHECK(memcmp(&algorithms, &got, sizeof got) == 0);
+    /* Not all builds of usrsctp have SHA-256. */
+    struct { uint32_t count; uint16_t identifiers[2]; } sha1 = {1, {SCTP_AUTH_HMAC_ID_SHA1, 0}},
+                                                       got = {0};
+    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_HMAC_IDENT, &sha1, 6) == 0);
+    socklen_t listed = sizeof got;
+    CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_HMAC_IDENT, &got, &listed) == 0 && listed == 6);
+    CHECK(got.count == 1 && got.identifiers[0] == SCTP_AUTH_HMAC_ID_SHA1);
     /* SHA-1 must be in the list. */
     struct { uint32_t count; uint16_t identifiers[2]; } without = {1, {SCTP_AUTH_HMAC_ID_SHA256, 0}};
     CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_HMAC_IDENT, &without, 6) == -1 && errno == EINVAL);
@@ -102,8 +106,9 @@ static void authentication(sock s)
     struct { struct sctp_authchunks head; uint8_t chunks[64]; } local = {0};
     socklen_t length = sizeof local;
     CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_LOCAL_AUTH_CHUNKS, &local, &length) == 0);
-    CHECK(local.head.gauth_number_of_chunks > 0);
-    CHECK(memchr(local.head.gauth_chunks, 0, local.head.gauth_number_of_chunks));
+    /* usrsctp's structure has no field for the number. */
+    size_t before = offsetof(struct sctp_authchunks, gauth_chunks);
+    CHECK(length > before && memchr((char *)&local + before, 0, length - before));
     _Alignas(8) char room[sizeof(struct sctp_authkey) + 6];
     struct sctp_authkey *key = (struct sctp_authkey *)room;
     *key = (struct sctp_authkey){.sca_keynumber = 7, .sca_keylength = 6};
