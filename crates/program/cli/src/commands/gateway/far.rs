@@ -18,6 +18,7 @@ use crate::address::{Address, ListenAddress, is_whole_host, socket};
 use crate::endpoint::{Binding, accept_all, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
+use crate::metrics;
 use crate::options::{SctpOptions, Transport, duration};
 use crate::output::{json_line, print_first, write_in_background};
 
@@ -117,16 +118,13 @@ impl Far {
             }
             false => self.sealed(config)?,
         };
-        self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
         let json = self.json;
-        let rules = Rules { deny: self.deny, allow: self.allow, only_allowed: self.only_allowed };
-        let options = FarOptions {
-            rules,
-            connections: self.max_connections as usize,
-            connect_timeout: self.target_timeout,
-        };
-        let log = Arc::new(move |access| report::access(&access, json));
-        let far = anabranch_gateway::Far::new(options, log);
+        let far = anabranch_gateway::Far::new(
+            self.options(),
+            Arc::new(move |access| report::access(&access, json)),
+        );
+        metrics::also(far.traffic());
+        self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
         let handle = |association: Association| {
             if let Some(sealed) = &sealed {
                 sealed.keep_new_users();
@@ -135,6 +133,18 @@ impl Far {
         };
         accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle).await;
         Ok(())
+    }
+
+    fn options(&self) -> FarOptions {
+        FarOptions {
+            rules: Rules {
+                deny: self.deny.clone(),
+                allow: self.allow.clone(),
+                only_allowed: self.only_allowed,
+            },
+            connections: self.max_connections as usize,
+            connect_timeout: self.target_timeout,
+        }
     }
 
     fn plain(&self, config: AssociationConfig) -> Result<(Endpoint, Listener), Failure> {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::seal::{Invitation, Seal, Uplink};
+use anabranch::seal::{Invitation, Seal, Token, Uplink};
 use anabranch::{Association, ConnectError, ConnectOptions, Endpoint, VantagePoint};
-use anabranch_gateway::{Connect, Link, LinkEvent, NearOptions};
+use anabranch_gateway::{Connect, Link, LinkEvent, NearOptions, Page, Uplinks};
 use anabranch_http::Authority;
 use clap::Args;
 use serde::Serialize;
@@ -22,6 +22,7 @@ use crate::address::{Address, authority, plain_address, resolve, socket};
 use crate::endpoint::{Binding, close, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
+use crate::metrics;
 use crate::options::{SctpOptions, Transport, duration};
 use crate::output::{json_line, print_first, write_in_background};
 
@@ -82,7 +83,14 @@ pub(super) struct Near {
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Listening<'a> {
-    Listening { service: &'static str, listen: &'a str, proxy: &'a str, pac: &'a str, sealed: bool },
+    Listening {
+        service: &'static str,
+        listen: &'a str,
+        proxy: &'a str,
+        pac: &'a str,
+        status: &'a str,
+        sealed: bool,
+    },
 }
 
 impl Near {
@@ -98,7 +106,8 @@ impl Near {
         let listener = TcpListener::bind(self.listen)
             .await
             .map_err(|error| Failure::failed(format!("--listen {}: {error}", self.listen)))?;
-        self.tell_listening(listener.local_addr().map_err(Failure::failed)?)?;
+        let page = Page::new(token()?, Arc::clone(&dial.uplinks));
+        self.tell_listening(listener.local_addr().map_err(Failure::failed)?, &page)?;
         let json = self.json;
         let (endpoint, far) = (dial.endpoint.clone(), dial.far.to_string());
         let link = Link::new(dial.connect(), move |event| tell(&event, &far, json));
@@ -106,9 +115,11 @@ impl Near {
         let options = NearOptions {
             connections: self.max_connections as usize,
             answer_timeout: self.answer_timeout,
+            page: Some(page),
             ..NearOptions::default()
         };
         let near = anabranch_gateway::Near::new(link, &options, log);
+        metrics::also(near.traffic());
         tokio::select! {
             () = near.serve(listener) => {}
             () = interrupt.wait() => {}
@@ -126,11 +137,16 @@ impl Near {
             let line = self.line.as_ref().ok_or_else(|| Failure::usage("LINE is missing"))?;
             let (secret, _) = key(self.key.as_deref(), "near.key")?;
             let mut seal = Seal::connect(secret, line);
-            if !self.uplink.is_empty() {
-                seal = seal.uplinks(self.uplink.iter().cloned());
-            }
+            let named = match &self.uplink[..] {
+                [] => vec![Uplink::any()],
+                named => named.to_vec(),
+            };
+            let names = named.iter().map(Uplink::to_string).collect::<Vec<_>>();
+            seal = seal.uplinks(named);
+            let uplinks = Arc::new(Uplinks::new(seal.handle(), names));
             let endpoint = sealed(&self.sctp, seal, VantagePoint::Client)?;
-            return Ok(Dial { endpoint, far: Destination::Sealed(line.clone()), options, timeout });
+            let far = Destination::Sealed(line.clone());
+            return Ok(Dial { endpoint, far, options, timeout, uplinks });
         };
         options.remote_udp_port = far.port;
         let binding = Binding {
@@ -141,20 +157,23 @@ impl Near {
             options: &self.sctp,
         };
         let endpoint = binding.client(far.hosts.iter())?;
-        Ok(Dial { endpoint, far: Destination::Plain(far.clone()), options, timeout })
+        let (far, uplinks) = (Destination::Plain(far.clone()), Arc::default());
+        Ok(Dial { endpoint, far, options, timeout, uplinks })
     }
 
-    fn tell_listening(&self, listen: SocketAddr) -> Result<(), Failure> {
+    fn tell_listening(&self, listen: SocketAddr, page: &Page) -> Result<(), Failure> {
         let (proxy, pac) = (format!("http://{listen}"), format!("http://{listen}/proxy.pac"));
+        let status = format!("http://{listen}{}", page.path());
         if self.json {
             let (service, listen) = ("gateway-near", listen.to_string());
-            let (listen, proxy, pac) = (&listen, &proxy, &pac);
+            let (listen, proxy, pac, status) = (&listen, &proxy, &pac, &status);
             let sealed = self.plain.is_none();
             return print_first(&json_line(&Listening::Listening {
                 service,
                 listen,
                 proxy,
                 pac,
+                status,
                 sealed,
             })?);
         }
@@ -162,9 +181,16 @@ impl Near {
             complain(&format!("anyone who can reach {listen} can use this proxy"));
         }
         print_first(&format!(
-            "gateway near: proxy for HTTP and SOCKS5 on {listen}, configuration for browsers at {pac}\n"
+            "gateway near: proxy for HTTP and SOCKS5 on {listen}, configuration for browsers at {pac}\n\
+             status page: {status}\n"
         ))
     }
+}
+
+/// A token for the status page, as text that URLs may have.
+fn token() -> Result<String, Failure> {
+    let token = Token::generate().map_err(Failure::failed)?;
+    Ok(token.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Parses an uplink: a local address, or the name of an interface.
@@ -206,6 +232,7 @@ struct Dial {
     far: Destination,
     options: ConnectOptions,
     timeout: Duration,
+    uplinks: Arc<Uplinks>,
 }
 
 impl Dial {
