@@ -34,4 +34,4 @@ pub use rules::{NoRule, Rule, Rules};
 pub use status::{Refusal, Status};
 pub use target::{Host, Target};
 pub use traffic::{Amount, HostTraffic, Traffic};
-pub use uplinks::{UplinkState, Uplinks};
+pub use uplinks::{Limit, LimitState, NoUplink, UplinkSpec, UplinkState, Uplinks};

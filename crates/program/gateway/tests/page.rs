@@ -11,8 +11,8 @@ use common::{Pair, site};
 const TOKEN: &str = "0123456789abcdef";
 
 async fn pair(uplinks: &[&str]) -> (Pair, Arc<Uplinks>) {
-    let names = uplinks.iter().map(|name| (*name).to_owned());
-    let uplinks = Arc::new(Uplinks::new(SealHandle::default(), names));
+    let specs = uplinks.iter().map(|spec| spec.parse().unwrap()).collect();
+    let uplinks = Arc::new(Uplinks::named(SealHandle::default(), specs, None).unwrap());
     let page = Some(Page::new(TOKEN.to_owned(), Arc::clone(&uplinks)));
     let options = NearOptions { page, ..NearOptions::default() };
     (Pair::with(&["127.0.0.0/8"], 100, options).await, uplinks)

@@ -23,6 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+pub(crate) use self::link::number;
 pub use self::link::{Connect, Link, LinkEvent};
 pub use self::page::Page;
 use crate::access::{Access, Asked, Log};

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::seal::{Invitation, Seal, Token, Uplink};
+use anabranch::seal::{Invitation, Seal, Token};
 use anabranch::{Association, ConnectError, ConnectOptions, Endpoint, VantagePoint};
-use anabranch_gateway::{Connect, Link, LinkEvent, NearOptions, Page, Uplinks};
+use anabranch_gateway::{Connect, Link, LinkEvent, NearOptions, Page, UplinkSpec, Uplinks};
 use anabranch_http::Authority;
 use clap::Args;
 use serde::Serialize;
@@ -38,6 +38,7 @@ use crate::output::{json_line, print_first, write_in_background};
 #[command(after_help = "Examples:
   anabranch gateway near anb1:...
   anabranch gateway near anb1:... --uplink wlan0,wwan0
+  anabranch gateway near anb1:... --uplink wlan0,wwan0:backup,eth1:limit=2GB/d
   anabranch gateway near --plain 127.0.0.1:9899
   anabranch gateway near --plain far.example:9899 --listen 127.0.0.1:8080 --json
   curl --proxy http://127.0.0.1:1080 http://example.com/
@@ -46,9 +47,15 @@ pub(super) struct Near {
     /// The invitation of the far side; it remembers this near side's key, so the same line works again
     #[arg(value_name = "LINE", required_unless_present = "plain", conflicts_with = "plain")]
     line: Option<Invitation>,
-    /// Interfaces or local addresses to use at the same time, at most eight [default: what the routes say]
-    #[arg(long, value_name = "NAME|ADDR[,...]", value_delimiter = ',', value_parser = uplink, conflicts_with = "plain")]
-    uplink: Vec<Uplink>,
+    /// Interfaces or local addresses to use at the same time, at most eight; with :backup only while no other works,
+    /// with :limit=SIZE/PERIOD not after so many bytes an h, d, w or 30d [default: all interfaces with a route]
+    #[arg(
+        long,
+        value_name = "NAME|ADDR[:...][,...]",
+        value_delimiter = ',',
+        conflicts_with = "plain"
+    )]
+    uplink: Vec<UplinkSpec>,
     /// File with the secret key, made if it is missing [default: near.key in the user's configuration]
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     key: Option<PathBuf>,
@@ -89,6 +96,7 @@ enum Listening<'a> {
         proxy: &'a str,
         pac: &'a str,
         status: &'a str,
+        uplinks: &'a [String],
         sealed: bool,
     },
 }
@@ -107,9 +115,11 @@ impl Near {
             .await
             .map_err(|error| Failure::failed(format!("--listen {}: {error}", self.listen)))?;
         let page = Page::new(token()?, Arc::clone(&dial.uplinks));
-        self.tell_listening(listener.local_addr().map_err(Failure::failed)?, &page)?;
+        let names: Vec<_> = dial.uplinks.states().into_iter().map(|uplink| uplink.name).collect();
+        self.tell_listening(listener.local_addr().map_err(Failure::failed)?, &page, &names)?;
         let json = self.json;
         let (endpoint, far) = (dial.endpoint.clone(), dial.far.to_string());
+        let uplinks = Arc::clone(&dial.uplinks);
         let link = Link::new(dial.connect(), move |event| tell(&event, &far, json));
         let log = Arc::new(move |access| report::access(&access, json));
         let options = NearOptions {
@@ -118,13 +128,15 @@ impl Near {
             page: Some(page),
             ..NearOptions::default()
         };
-        let near = anabranch_gateway::Near::new(link, &options, log);
+        let near = anabranch_gateway::Near::new(Arc::clone(&link), &options, log);
         metrics::also(near.traffic());
+        let serving = async { tokio::join!(near.serve(listener), uplinks.follow(Some(&link))) };
         tokio::select! {
-            () = near.serve(listener) => {}
+            ((), ()) = serving => {}
             () = interrupt.wait() => {}
         }
-        drop(near);
+        uplinks.save();
+        drop((near, link));
         close(&endpoint).await;
         Ok(())
     }
@@ -135,15 +147,20 @@ impl Near {
         let timeout = self.connect_timeout;
         let Some(far) = &self.plain else {
             let line = self.line.as_ref().ok_or_else(|| Failure::usage("LINE is missing"))?;
-            let (secret, _) = key(self.key.as_deref(), "near.key")?;
-            let mut seal = Seal::connect(secret, line);
-            let named = match &self.uplink[..] {
-                [] => vec![Uplink::any()],
-                named => named.to_vec(),
+            let (secret, key) = key(self.key.as_deref(), "near.key")?;
+            let seal = Seal::connect(secret, line);
+            let uplinks = match &self.uplink[..] {
+                [] => {
+                    let far = line.addresses().iter().map(SocketAddr::ip).collect();
+                    Uplinks::with_routes(seal.handle(), far)
+                }
+                named => {
+                    let usage = Some(key.with_extension("usage"));
+                    Uplinks::named(seal.handle(), named.to_vec(), usage).map_err(Failure::failed)?
+                }
             };
-            let names = named.iter().map(Uplink::to_string).collect::<Vec<_>>();
-            seal = seal.uplinks(named);
-            let uplinks = Arc::new(Uplinks::new(seal.handle(), names));
+            let seal = seal.uplinks(uplinks.uplinks());
+            let uplinks = Arc::new(uplinks);
             let endpoint = sealed(&self.sctp, seal, VantagePoint::Client)?;
             let far = Destination::Sealed(line.clone());
             return Ok(Dial { endpoint, far, options, timeout, uplinks });
@@ -161,7 +178,12 @@ impl Near {
         Ok(Dial { endpoint, far, options, timeout, uplinks })
     }
 
-    fn tell_listening(&self, listen: SocketAddr, page: &Page) -> Result<(), Failure> {
+    fn tell_listening(
+        &self,
+        listen: SocketAddr,
+        page: &Page,
+        uplinks: &[String],
+    ) -> Result<(), Failure> {
         let (proxy, pac) = (format!("http://{listen}"), format!("http://{listen}/proxy.pac"));
         let status = format!("http://{listen}{}", page.path());
         if self.json {
@@ -174,15 +196,21 @@ impl Near {
                 proxy,
                 pac,
                 status,
+                uplinks,
                 sealed,
             })?);
         }
         if !listen.ip().is_loopback() {
             complain(&format!("anyone who can reach {listen} can use this proxy"));
         }
+        // Those that the user has named need not be repeated.
+        let uplinks = match self.uplink.is_empty() && self.plain.is_none() {
+            true => format!("uplinks: {}\n", uplinks.join(", ")),
+            false => String::new(),
+        };
         print_first(&format!(
             "gateway near: proxy for HTTP and SOCKS5 on {listen}, configuration for browsers at {pac}\n\
-             status page: {status}\n"
+             status page: {status}\n{uplinks}"
         ))
     }
 }
@@ -191,18 +219,6 @@ impl Near {
 fn token() -> Result<String, Failure> {
     let token = Token::generate().map_err(Failure::failed)?;
     Ok(token.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Parses an uplink: a local address, or the name of an interface.
-fn uplink(text: &str) -> Result<Uplink, String> {
-    if let Ok(address) = text.trim_matches(['[', ']']).parse() {
-        return Ok(Uplink::address(address));
-    }
-    let is_name = |c: char| c.is_ascii_graphic() && c != '/' && c != ':';
-    if text.is_empty() || !text.chars().all(is_name) {
-        return Err("an uplink is the name of an interface or a local address".to_owned());
-    }
-    Ok(Uplink::interface(text))
 }
 
 /// Where the far side is.

@@ -27,8 +27,8 @@ const HTML: &str = include_str!("page.html");
 
 /// Allows the page its own style and script, and requests to where it came from. A test checks the hashes.
 const POLICY: &str = "default-src 'none'; \
-    style-src 'sha256-0RsTrSzgi4qKy8H8XSfKL2Bw0xTQ3d6+iXB4oac9+CU='; \
-    script-src 'sha256-33Z349YG7bZMdOVFt69pmIt+v/RHl9HnkZF+k3awVJw='; \
+    style-src 'sha256-KNVh/34YY452rCgOOQGTYovAOP4gUCxZnYtHPzY5XPI='; \
+    script-src 'sha256-JLX4Iwo1hOpInndO8mS+0P4abYbOdI7tJNKps97BTEM='; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Fields of all answers.

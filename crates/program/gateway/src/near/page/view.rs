@@ -28,12 +28,11 @@ pub(super) struct View {
 /// An uplink, or without sealed paths a path.
 #[derive(Debug, Serialize)]
 pub(super) struct UplinkView {
-    /// Its switch; `None` if there is none.
     #[serde(flatten)]
     pub(super) uplink: UplinkState,
     /// It can be switched.
     switch: bool,
-    /// `off`, `down`, or the state of its path.
+    /// `off` by its switch, at its `limit`, `waiting` as a backup, `down`, or the state of its path.
     pub(super) state: &'static str,
     pub(super) srtt_seconds: Option<f64>,
     /// Estimated share of packets that the path loses towards the far side, 0 to 1.
@@ -77,10 +76,12 @@ impl UplinkView {
     fn new(uplink: UplinkState, path: Option<&PathStatistics>, totals: PathTotals) -> Self {
         let state = match path {
             _ if !uplink.on => "off",
+            _ if uplink.limit.is_some_and(|limit| limit.is_exceeded()) => "limit",
+            _ if !uplink.used => "waiting",
             Some(path) if path.verified || path.state == PathState::Active => word(path.state),
             _ => "down",
         };
-        let path = path.filter(|_| !["off", "down"].contains(&state));
+        let path = path.filter(|_| !["off", "limit", "waiting", "down"].contains(&state));
         Self {
             uplink,
             switch: true,
