@@ -30,6 +30,9 @@ const ROUTES: Duration = Duration::from_secs(2);
 /// How often usages are written, if they have changed.
 const SAVE: Duration = Duration::from_secs(10);
 
+/// Bytes around each packet, which an operator counts, too: those of the seal, of UDP and of IPv4.
+const AROUND: u64 = 28 + 8 + 20;
+
 /// An uplink as it is now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -251,7 +254,9 @@ impl Uplinks {
             let mut changed = false;
             for entry in &mut inner.entries {
                 let totals = carried.of(entry.state.number);
+                let packets = totals.packets_sent.saturating_add(totals.packets_received);
                 let bytes = totals.bytes_sent.saturating_add(totals.bytes_received);
+                let bytes = bytes.saturating_add(packets.saturating_mul(AROUND));
                 let more = bytes.saturating_sub(std::mem::replace(&mut entry.counted, bytes));
                 if let Some(limit) = entry.spec.limit {
                     entry.usage.add(limit, now, more);
