@@ -152,7 +152,7 @@ impl Send {
                     let receiver = receiver(&association);
                     bar.suspend(|| {
                         let connected = Line::Connected { receiver: &receiver };
-                        self.tell(&connected, || format!("{receiver} has connected\n"))
+                        self.tell(&connected, || "the receiver has connected\n".to_owned())
                     })?;
                     let (offer, outcomes) = (offer.clone(), outcomes.clone());
                     tokio::spawn(async move {
@@ -212,7 +212,7 @@ impl Send {
     }
 }
 
-/// Where a receiver is, as far as the endpoint knows.
+/// The virtual address of a receiver, which captures and logs have.
 fn receiver(association: &Association) -> String {
     let addresses = association.peer_addresses();
     addresses.first().map_or_else(|| "-".to_owned(), |peer| peer.ip().to_string())

@@ -28,7 +28,7 @@ const HTML: &str = include_str!("page.html");
 /// Allows the page its own style and script, and requests to where it came from. A test checks the hashes.
 const POLICY: &str = "default-src 'none'; \
     style-src 'sha256-KNVh/34YY452rCgOOQGTYovAOP4gUCxZnYtHPzY5XPI='; \
-    script-src 'sha256-JLX4Iwo1hOpInndO8mS+0P4abYbOdI7tJNKps97BTEM='; \
+    script-src 'sha256-SopiPU7dXSC0Cp0BGyW3iqVaVXeIB611Ev0NgMmnOLU='; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Fields of all answers.
