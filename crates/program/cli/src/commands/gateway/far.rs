@@ -18,7 +18,6 @@ use crate::address::{ListenAddress, socket};
 use crate::endpoint::{Binding, accept_all, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
-use crate::metrics;
 use crate::options::{SctpOptions, Transport, duration};
 use crate::output::{json_line, print_first, write_in_background};
 
@@ -123,7 +122,8 @@ impl Far {
             self.options(),
             Arc::new(move |access| report::access(&access, json)),
         );
-        metrics::also(far.traffic());
+        #[cfg(unix)]
+        crate::metrics::also(far.traffic());
         self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
         let handle = |association: Association| {
             if let Some(sealed) = &sealed {

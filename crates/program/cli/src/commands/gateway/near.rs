@@ -22,7 +22,6 @@ use crate::address::{Address, authority, plain_address, resolve, socket};
 use crate::endpoint::{Binding, close, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
-use crate::metrics;
 use crate::options::{SctpOptions, Transport, duration};
 use crate::output::{json_line, print_first, write_in_background};
 
@@ -129,7 +128,8 @@ impl Near {
             ..NearOptions::default()
         };
         let near = anabranch_gateway::Near::new(Arc::clone(&link), &options, log);
-        metrics::also(near.traffic());
+        #[cfg(unix)]
+        crate::metrics::also(near.traffic());
         let serving = async { tokio::join!(near.serve(listener), uplinks.follow(Some(&link))) };
         tokio::select! {
             ((), ()) = serving => {}
