@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use anabranch::Association;
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
 use crate::digest::{Digest, Hasher};
@@ -27,6 +27,9 @@ const AHEAD: usize = 4;
 
 /// How long a question may take to arrive. It is the first thing on its stream.
 const QUESTION: Duration = Duration::from_secs(30);
+
+/// How long the streams of an association may take to end after it.
+const LAST: Duration = Duration::from_secs(1);
 
 /// Why files cannot be offered. It is a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +117,7 @@ impl Offer {
     /// Answers a receiver until it has everything, or its association ends. Must be called within a tokio runtime.
     pub async fn serve(&self, association: &Association) -> Outcome {
         let mut streams = JoinSet::new();
-        loop {
+        let end = loop {
             tokio::select! {
                 accepted = association.accept_stream() => match accepted {
                     Ok(Some(halves)) => {
@@ -122,15 +125,26 @@ impl Offer {
                         let stream = Stream::new(halves);
                         streams.spawn(async move { offer.answer(stream).await });
                     }
-                    Ok(None) => return Outcome::Ended(None),
-                    Err(error) => return Outcome::Ended(Some(error.to_string())),
+                    Ok(None) => break None,
+                    Err(error) => break Some(error.to_string()),
                 },
-                Some(ended) = streams.join_next() => match ended {
-                    Ok(Ok(true)) => return Outcome::Done,
-                    Ok(Err(error)) => tracing::debug!(%error, "a question was not answered"),
-                    Ok(Ok(false)) | Err(_) => {}
+                Some(ended) = streams.join_next() => if is_done(ended) {
+                    return Outcome::Done;
                 },
             }
+        };
+        // The end may be noticed before the last question.
+        let last = async {
+            while let Some(ended) = streams.join_next().await {
+                if is_done(ended) {
+                    return true;
+                }
+            }
+            false
+        };
+        match timeout(LAST, last).await {
+            Ok(true) => Outcome::Done,
+            _ => Outcome::Ended(end),
         }
     }
 
@@ -148,8 +162,10 @@ impl Offer {
                 self.send_file(&mut stream, index as usize, offset).await?;
             }
             Some(Question::Done) => {
-                stream.write(vec![0]).await?;
-                stream.finish().await?;
+                // The receiver has everything, whether it learns that this is known or not.
+                if stream.write(vec![0]).await.is_ok() {
+                    let _ = stream.finish().await;
+                }
                 return Ok(true);
             }
             None => {
@@ -194,6 +210,18 @@ impl Offer {
             }
             Err(error) => stream.write(refusal(&error.to_string())).await,
         }
+    }
+}
+
+/// Whether a stream has said that the receiver has everything.
+fn is_done(ended: Result<io::Result<bool>, JoinError>) -> bool {
+    match ended {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a question was not answered");
+            false
+        }
+        Err(_) => false,
     }
 }
 
