@@ -22,6 +22,7 @@ use crate::rules::Rules;
 use crate::status::{Refusal, Status};
 use crate::stream::Stream;
 use crate::target::{Malformed, Target};
+use crate::traffic::{Amount, Carries, Traffic};
 
 /// How long the request of a stream may take to arrive. It is the first thing on it, so usually it is there.
 const REQUEST: Duration = Duration::from_secs(30);
@@ -53,11 +54,21 @@ pub struct Far {
     dialler: Arc<Dialler>,
     places: Arc<Semaphore>,
     log: Log,
+    traffic: Arc<Traffic>,
 }
 
 impl fmt::Debug for Far {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Far").field("places", &self.places.available_permits()).finish()
+    }
+}
+
+/// The bytes of a stream of the near side: those to TCP are towards the target.
+struct FromStream(Arc<Meter>);
+
+impl Carries for FromStream {
+    fn carried(&self) -> Amount {
+        Amount::new(self.0.to_tcp.load(Relaxed), self.0.from_tcp.load(Relaxed))
     }
 }
 
@@ -74,11 +85,19 @@ impl Far {
     /// `log` is called for each connection that ends.
     pub fn new(options: FarOptions, log: Log) -> Self {
         let FarOptions { rules, connections, connect_timeout } = options;
+        // Which hosts are reached is not recorded here.
+        let traffic = Traffic::new(0);
         Self {
             dialler: Arc::new(Dialler::new(rules, connect_timeout)),
             places: Arc::new(Semaphore::new(connections)),
-            log,
+            log: traffic.counting(log),
+            traffic,
         }
+    }
+
+    /// What was carried, without hosts.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
     }
 
     /// Serves the streams of an association until it ends. Connections still open then are reset. Must be called
@@ -111,9 +130,11 @@ impl Far {
 
     async fn stream(&self, stream: Stream, client: Option<std::net::SocketAddr>) {
         let began = Instant::now();
-        let meter = Meter::default();
+        let meter = Arc::new(Meter::default());
+        let counted = self.traffic.begin("", FromStream(Arc::clone(&meter)));
         let mut ended = Ended::default();
         self.answer(stream, &meter, &mut ended).await;
+        drop(counted);
         (self.log)(Access {
             asked: Asked::Stream,
             client,
