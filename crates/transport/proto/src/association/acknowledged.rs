@@ -68,7 +68,7 @@ impl Association {
             // With timestamps the echo shows which transmission arrived.
             // req: rfc7829 3.2 "SHOULD NOT move a destination address in PF state back to active"
             let credited = self.config.recovery.credit_retransmissions
-                && !self.timestamps.in_use
+                && !self.timestamps.in_use()
                 && !self.needs_proof(id);
             if proof.carried || (credited && proof.carried_last) {
                 self.path_works(now, id);

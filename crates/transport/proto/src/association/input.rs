@@ -480,7 +480,7 @@ impl Association {
                     || self.features.has(Features::INTERLEAVING)
             }
             kind::RE_CONFIG => self.features.has(Features::STREAM_RECONFIGURATION),
-            kind::TIMESTAMP => self.timestamps.in_use,
+            kind::TIMESTAMP => self.timestamps.in_use(),
             kind::AUTH => self.features.has(Features::AUTHENTICATION),
             // An end that does not offer I-DATA does not know it.
             // RFC 8260 section 2.2.3.

@@ -18,11 +18,13 @@ const PATH_BITS: u32 = 0xf;
 
 const _: () = assert!(MAX_PATHS == PATH_BITS as usize + 1);
 
-/// Timestamps of one association.
+/// Timestamps of one association, with memory for them only if both sides negotiated them.
 #[derive(Debug, Default)]
-pub(super) struct Timestamps {
-    /// Both sides negotiated them.
-    pub(super) in_use: bool,
+pub(super) struct Timestamps(Option<Box<Echoes>>);
+
+/// What is echoed.
+#[derive(Debug, Default)]
+struct Echoes {
     /// The timestamp of the current packet.
     at_hand: Option<Timestamp>,
     /// Value of the earliest packet with data that has not been acknowledged yet.
@@ -32,23 +34,54 @@ pub(super) struct Timestamps {
 impl Timestamps {
     /// `in_use`: both sides negotiated timestamps.
     pub(super) fn new(in_use: bool) -> Self {
-        Self { in_use, ..Self::default() }
+        Self(in_use.then(Box::default))
+    }
+
+    /// Whether both sides negotiated them.
+    #[inline]
+    pub(super) fn in_use(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Prepares for a packet.
+    #[inline]
     pub(super) fn begin_packet(&mut self) {
-        self.at_hand = None;
+        if let Some(echoes) = &mut self.0 {
+            echoes.at_hand = None;
+        }
     }
 
     /// Stores the timestamp of the current packet.
     pub(super) fn received(&mut self, timestamp: Timestamp) {
-        self.at_hand = Some(timestamp);
+        if let Some(echoes) = &mut self.0 {
+            echoes.at_hand = Some(timestamp);
+        }
     }
 
     /// Records that the current packet carries data, which will be acknowledged.
+    #[inline]
     pub(super) fn data_received(&mut self) {
-        if let (true, Some(timestamp)) = (self.in_use, self.at_hand) {
-            self.to_echo.get_or_insert(timestamp.value);
+        if let Some(echoes) = &mut self.0
+            && let Some(timestamp) = echoes.at_hand
+        {
+            echoes.to_echo.get_or_insert(timestamp.value);
+        }
+    }
+
+    /// The echo in the current packet.
+    fn echoed(&self) -> Option<u32> {
+        self.0.as_ref()?.at_hand?.echo
+    }
+
+    /// The value to echo.
+    fn to_echo(&self) -> Option<u32> {
+        self.0.as_ref()?.to_echo
+    }
+
+    /// Records that the value was echoed.
+    fn sent(&mut self) {
+        if let Some(echoes) = &mut self.0 {
+            echoes.to_echo = None;
         }
     }
 }
@@ -74,8 +107,7 @@ fn read(now: Instant, value: u32) -> (usize, Instant) {
 impl Association {
     /// The path and the send time of the packet that the current acknowledgement answers.
     fn echo(&self, now: Instant) -> Option<(PathId, Instant)> {
-        let echo = self.timestamps.at_hand.filter(|_| self.timestamps.in_use)?.echo?;
-        let (bits, sent) = read(now, echo);
+        let (bits, sent) = read(now, self.timestamps.echoed()?);
         self.paths.by_low_bits(bits).map(|path| (path, sent))
     }
 
@@ -95,8 +127,8 @@ impl Association {
 
     /// Makes room for timestamps in the packets of all paths, before anything is sent.
     pub(super) fn reserve_timestamps(&mut self, now: Instant) {
-        let bytes = if self.timestamps.in_use { Timestamp::LEN as u16 } else { 0 };
-        self.sender.measure_by_echoes(self.timestamps.in_use);
+        let bytes = if self.timestamps.in_use() { Timestamp::LEN as u16 } else { 0 };
+        self.sender.measure_by_echoes(self.timestamps.in_use());
         self.reserve(now, Reservation::Timestamp, bytes);
     }
 
@@ -121,13 +153,13 @@ impl Association {
         answers: bool,
         packet: &mut PacketWriter<'_>,
     ) -> usize {
-        let echo = self.timestamps.to_echo.filter(|_| answers);
+        let echo = self.timestamps.to_echo().filter(|_| answers);
         let timestamp = Timestamp { value: value(now, path), echo };
         if packet.chunk(&Chunk::Timestamp(timestamp)).is_err() {
             return 0;
         }
         if answers {
-            self.timestamps.to_echo = None;
+            self.timestamps.sent();
         }
         Timestamp::LEN
     }
@@ -158,16 +190,16 @@ mod tests {
         timestamps.received(Timestamp { value: 1, echo: None });
         timestamps.begin_packet();
         timestamps.data_received();
-        assert_eq!(timestamps.to_echo, None);
+        assert_eq!(timestamps.to_echo(), None);
         for value in [5, 6] {
             timestamps.begin_packet();
             timestamps.received(Timestamp { value, echo: None });
             timestamps.data_received();
         }
-        assert_eq!(timestamps.to_echo, Some(5));
+        assert_eq!(timestamps.to_echo(), Some(5));
         let mut unused = Timestamps::default();
         unused.received(Timestamp { value: 5, echo: None });
         unused.data_received();
-        assert_eq!(unused.to_echo, None);
+        assert_eq!(unused.to_echo(), None);
     }
 }

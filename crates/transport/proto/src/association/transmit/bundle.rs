@@ -120,7 +120,7 @@ impl Association {
     ) -> usize {
         let answers = self.sack_wanted(path, with_data);
         let mut stamp = 0;
-        if self.timestamps.in_use && (with_data || answers) {
+        if self.timestamps.in_use() && (with_data || answers) {
             stamp = self.write_timestamp(now, path, answers, packet);
         }
         if answers {
