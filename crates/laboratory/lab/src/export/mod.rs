@@ -75,7 +75,7 @@ pub fn columns(
 }
 
 /// What made the results, in each row: tables of several commits can be joined.
-fn provenance(
+pub(crate) fn provenance(
     scenario: &Scenario,
     made_by: &Provenance,
     rows: usize,
