@@ -3,6 +3,7 @@
 
 #[allow(unsafe_code, reason = "Arrow's interface is structures of C with callbacks")]
 mod arrow;
+mod check;
 mod errors;
 #[cfg(unix)]
 mod operation;
@@ -10,6 +11,7 @@ mod plan;
 mod results;
 mod scenario;
 mod threads;
+mod trace;
 #[cfg(unix)]
 mod transport;
 mod worker;
@@ -17,6 +19,8 @@ mod worker;
 /// The package's compiled part.
 #[pyo3::pymodule]
 mod _anabranch {
+    #[pymodule_export]
+    use super::check::{Checked, Question, report_page};
     #[pymodule_export]
     use super::errors::{RunError, ScenarioError, StoreError};
     #[pymodule_export]
@@ -27,6 +31,8 @@ mod _anabranch {
     use super::scenario::{Scenario, close, scenarios};
     #[pymodule_export]
     use super::threads::run;
+    #[pymodule_export]
+    use super::trace::{Trace, trace};
     #[pymodule_export]
     use super::worker::carry_out;
 

@@ -45,6 +45,22 @@ class Arrow(unittest.TestCase):
         self.assertEqual(missing.column("transfer_time_s").null_count, 2)
         missing.validate(full=True)
 
+    @needs("pyarrow")
+    def test_a_packet_is_a_row(self) -> None:
+        import pyarrow
+
+        trace = lab.scenario(SMALL).set(loss=5).trace(1)
+        table = pyarrow.table(trace)
+        table.validate(full=True)
+        self.assertEqual(table.num_rows, len(trace))
+        rows = table.to_pylist()
+        self.assertEqual({row["way"] for row in rows}, {"sent", "received"})
+        self.assertEqual(rows[0]["chunks"], "INIT")
+        data = [row for row in rows if row["way"] == "sent" and row["tsn"] is not None]
+        self.assertEqual(sorted({row["tsn"] for row in data})[:3], [0.0, 1.0, 2.0])
+        self.assertGreater(sum(row["again"] for row in data), 0)
+        self.assertEqual({row["seed"] for row in rows}, {trace.seed})
+
     @needs("polars")
     def test_polars(self) -> None:
         import polars
