@@ -219,7 +219,13 @@ pub(crate) struct Checked {
 impl Checked {
     /// The document that `lab check --json` writes.
     fn document(&self, command: &str) -> String {
-        check::document(std::slice::from_ref(&self.all), self.mode, &made_by(command)).to_string()
+        let all = std::slice::from_ref(&self.all);
+        let mut document = check::document(all, self.mode, &made_by(command));
+        if let Some(fields) = document.as_object_mut() {
+            fields.insert("schema".to_owned(), "lab-check".into());
+            fields.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+        }
+        document.to_string()
     }
 
     /// The table that `lab check --markdown` writes.
