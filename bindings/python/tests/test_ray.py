@@ -61,6 +61,20 @@ class Ray(unittest.TestCase):
         claimed = lab.scenario(CLAIMED)
         self.assertEqual(claimed.check(executor="ray").document, claimed.check().document)
 
+    def test_what_was_stopped_goes_on(self) -> None:
+        small = lab.scenario(SMALL)
+        out = self.directory / "ray"
+
+        def stop(done: int, total: int) -> None:
+            if done:
+                raise LookupError("enough")
+
+        with self.assertRaisesRegex(LookupError, "enough"):
+            small.run(seeds=2000, executor="ray", out=out, progress=stop)
+        small.run(seeds=2000, executor="ray", out=out)
+        small.run(seeds=2000, out=self.directory / "threads")
+        self.assertEqual(files(out), files(self.directory / "threads"))
+
     def test_other_builds_are_refused_and_errors_arrive(self) -> None:
         from anabranch.ray import RayExecutor
 

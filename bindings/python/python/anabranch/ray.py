@@ -39,7 +39,7 @@ class RayExecutor(Executor):
             ray.init(address=address, **{"log_to_driver": False, **options})
         # Ray itself starts a task again if its node dies.
         self._call: Any = ray.remote(max_retries=ATTEMPTS, num_cpus=1)(_call)
-        self._open: dict[Future[Any], Any] = {}
+        self._open: set[Future[Any]] = set()
 
     @property
     def workers(self) -> int:
@@ -51,19 +51,23 @@ class RayExecutor(Executor):
         """Hands out a call."""
         reference = self._call.remote(function, arguments, more)
         future: Future[T] = reference.future()
-        self._open[future] = reference
-        future.add_done_callback(lambda done: self._open.pop(done, None))
+        self._open.add(future)
+
+        def done(_: Future[T]) -> None:
+            self._open.discard(future)
+            if future.cancelled() and ray.is_initialized():
+                ray.cancel(reference)
+
+        future.add_done_callback(done)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends it. What nobody waits for is cancelled, with ``cancel_futures`` everything."""
-        for future, reference in list(self._open.items()):
-            if cancel_futures or future.cancelled():
-                ray.cancel(reference, force=True)
-        if wait and not cancel_futures:
-            for future in list(self._open):
-                if not future.cancelled():
-                    future.exception()
+        """Ends it. Waits for the calls that were handed out, or cancels them."""
+        for future in list(self._open):
+            if cancel_futures:
+                future.cancel()
+            elif wait:
+                future.exception()
         self._open.clear()
         if self._is_ours:
             self._is_ours = False
