@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use anabranch_lab::runner::{self, Goal, Observer, Order, Record, Runs, Shard, Store, Unit};
+use anabranch_lab::runner::{
+    self, Goal, Observer, Order, Record, Runs, Shard, Store, StoreError, Unit,
+};
 use anabranch_lab::scenario;
 use pyo3::prelude::*;
 
@@ -50,9 +52,9 @@ pub(crate) fn kept(
     store: Option<&Store>,
     seeds: Option<usize>,
     observer: &dyn Observer,
-) -> PyResult<Vec<Runs>> {
-    let Some(store) = store else { return Ok(Vec::new()) };
-    let mut kept = store.load_all(scenario, observer).map_err(|error| errors::store(&error))?;
+) -> Result<Vec<Runs>, StoreError> {
+    let Some(store) = store else { return Ok(vec![Runs::new(); scenario.points.len()]) };
+    let mut kept = store.load_all(scenario, observer)?;
     let most = seeds.unwrap_or(scenario.replications.seeds);
     kept.iter_mut().for_each(|runs| runs.retain(|number, _| *number < most));
     Ok(kept)
@@ -70,12 +72,13 @@ impl Plan {
     ) -> PyResult<Self> {
         let store = store(out)?;
         let observer = Warnings::default();
-        let kept = kept(&scenario.inner, store.as_ref(), seeds, &observer)?;
+        let kept = kept(&scenario.inner, store.as_ref(), seeds, &observer)
+            .map_err(|error| errors::store(&error))?;
         let goal = Goal::of(&scenario.inner, seeds);
-        let plan = runner::Plan::new(goal, kept, size, Shard::default());
-        let warnings = observer.0.into_inner().unwrap_or_default();
-        let (scenario, source) = (Arc::clone(&scenario.inner), scenario.source.clone());
-        Ok(Self { scenario, source, plan, store, given: HashMap::new(), warnings })
+        let source = scenario.source.clone();
+        let mut plan = Self::of(Arc::clone(&scenario.inner), source, goal, kept, size, store);
+        plan.warnings = observer.0.into_inner().unwrap_or_default();
+        Ok(plan)
     }
 
     /// The next unit of work; `None` while all that is needed is given out.
@@ -116,22 +119,38 @@ impl Plan {
 
     /// Puts on disk what is there, and ends the use of the store.
     fn finish(&mut self) -> PyResult<Results> {
-        if let Some(store) = self.store.take() {
-            for (index, point) in self.scenario.points.iter().enumerate() {
-                let runs = self.plan.runs(index).filter(|runs| !runs.is_empty());
-                if let Some(runs) = runs.filter(|_| self.plan.missing_of(index) > 0) {
-                    store
-                        .keep(&self.scenario, point, runs)
-                        .map_err(|error| errors::store(&error))?;
-                }
-            }
-        }
-        let runs = self.plan.clone().into_runs();
-        Ok(Results::new(Arc::clone(&self.scenario), runner::Results::new(runs)))
+        let results = self.end().map_err(|error| errors::store(&error))?;
+        Ok(Results::new(Arc::clone(&self.scenario), results))
     }
 }
 
 impl Plan {
+    /// A plan for a goal, with the runs that are there.
+    pub(crate) fn of(
+        scenario: Arc<scenario::Scenario>,
+        source: runner::Source,
+        goal: Goal,
+        kept: Vec<Runs>,
+        size: usize,
+        store: Option<Store>,
+    ) -> Self {
+        let plan = runner::Plan::new(goal, kept, size, Shard::default());
+        Self { scenario, source, plan, store, given: HashMap::new(), warnings: Vec::new() }
+    }
+
+    /// Puts on disk what is there, and ends the use of the store.
+    pub(crate) fn end(&mut self) -> Result<runner::Results, StoreError> {
+        if let Some(store) = self.store.take() {
+            for (index, point) in self.scenario.points.iter().enumerate() {
+                let runs = self.plan.runs(index).filter(|runs| !runs.is_empty());
+                if let Some(runs) = runs.filter(|_| self.plan.missing_of(index) > 0) {
+                    store.keep(&self.scenario, point, runs)?;
+                }
+            }
+        }
+        Ok(runner::Results::new(self.plan.clone().into_runs()))
+    }
+
     fn accept(&mut self, order: &str, result: &str) -> Result<(), runner::RunError> {
         let Some((unit, order_)) = self.given.get(order) else {
             return Err(runner::RunError::Worker("nobody asked for this unit".to_owned()));

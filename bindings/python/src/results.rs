@@ -28,7 +28,8 @@ impl Results {
     }
 }
 
-fn made_by(command: &str) -> Provenance {
+/// What made results in Python: a call.
+pub(crate) fn made_by(command: &str) -> Provenance {
     Provenance {
         program: format!("anabranch for Python {}", env!("CARGO_PKG_VERSION")),
         commit: env!("ANABRANCH_BUILT_FROM").to_owned(),

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anabranch_lab::runner::{Source, require_virtual_time};
 use anabranch_lab::scenario::{self, Library, Override};
 use anabranch_lab::units::{MOST_TEXT, read_text};
+use anabranch_lab::{export, reference};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::table::Table;
 
 /// The scenarios in the package, in a temporary directory.
 static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
@@ -124,5 +126,11 @@ impl Scenario {
     #[getter]
     fn points(&self) -> Vec<String> {
         self.inner.points.iter().map(|point| point.key.clone()).collect()
+    }
+
+    /// The original simulator's numbers.
+    fn reference(&self) -> PyResult<Table> {
+        let known = reference::load(&self.inner).map_err(errors::scenario)?;
+        Ok(Table::new(export::references(&self.inner, &known)))
     }
 }

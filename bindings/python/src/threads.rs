@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch_lab::runner::{self, Observer, Runner};
+use anabranch_lab::runner::{self, Observer, RunError, Runner};
 use anabranch_lab::simulation::Simulation;
 use pyo3::prelude::*;
 
@@ -56,13 +56,25 @@ pub(crate) fn run(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Results, Vec<String>)> {
     let scenario = Arc::clone(&scenario.inner);
+    let (results, warnings) = on_threads(py, jobs, out, progress, |runner| {
+        let kept = kept(&scenario, runner.store, seeds, runner.observer)?;
+        let mut results = runner::Results::new(kept);
+        runner.complete(&scenario, &mut results, seeds)?;
+        Ok(results)
+    })?;
+    Ok((Results::new(scenario, results), warnings))
+}
+
+/// Lets a thread do something with a runner, and watches it: progress, signals. Also returns the warnings.
+pub(crate) fn on_threads<T: Send>(
+    py: Python<'_>,
+    jobs: Option<usize>,
+    out: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(&Runner<'_>) -> Result<T, RunError> + Send,
+) -> PyResult<(T, Vec<String>)> {
     let store = store(out)?;
     let counts = Counts::default();
-    let kept = kept(&scenario, store.as_ref(), seeds, &counts)?;
-    let mut results = runner::Results::new(match kept.is_empty() {
-        true => vec![runner::Runs::new(); scenario.points.len()],
-        false => kept,
-    });
     let stop = AtomicBool::new(false);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runner = Runner {
@@ -78,23 +90,24 @@ pub(crate) fn run(
         let [done, total] = [&counts.done, &counts.total].map(|n| n.load(Ordering::Relaxed));
         progress.call1(py, (done, total)).map(|_| ())
     };
-    let ended = std::thread::scope(|scope| -> PyResult<()> {
+    let ended = std::thread::scope(|scope| -> PyResult<T> {
         let (sender, receiver) = mpsc::channel();
         // The compiler wants what is used without Python's lock to be safe to share.
         let receiver = Mutex::new(receiver);
         let next =
             || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(INTERVAL);
-        let (runner, results, scenario) = (&runner, &mut results, &*scenario);
+        let runner = &runner;
         scope.spawn(move || {
             // Without a receiver, nobody waits.
-            let _ = sender.send(runner.complete(scenario, results, seeds));
+            let _ = sender.send(work(runner));
         });
         let mut raised = Ok(());
         loop {
             match py.detach(next) {
                 Ok(ended) => {
-                    let last = raised.and_then(|()| ended.map_err(|error| errors::run(&error)));
-                    return last.and_then(|()| report(py));
+                    raised?;
+                    let done = ended.map_err(|error| errors::run(&error))?;
+                    return report(py).map(|()| done);
                 }
                 Err(RecvTimeoutError::Timeout) if raised.is_ok() => {
                     raised = report(py);
@@ -102,14 +115,15 @@ pub(crate) fn run(
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
+                    raised?;
                     let reason = "the runs ended without a result";
-                    return raised.and(Err(errors::RunError::new_err(reason)));
+                    return Err(errors::RunError::new_err(reason));
                 }
             }
         }
     });
-    ended?;
+    let done = ended?;
     let warnings =
         std::mem::take(&mut *counts.warnings.0.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok((Results::new(scenario, results), warnings))
+    Ok((done, warnings))
 }

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import pathlib
+import runpy
 import unittest
 
 from anabranch import lab
 from test_lab import SMALL
+
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
 
 def needs(*modules: str):
@@ -45,6 +49,22 @@ class Arrow(unittest.TestCase):
         self.assertEqual(missing.column("transfer_time_s").null_count, 2)
         missing.validate(full=True)
 
+    @needs("pyarrow")
+    def test_a_packet_is_a_row(self) -> None:
+        import pyarrow
+
+        trace = lab.scenario(SMALL).set(loss=5).trace(1)
+        table = pyarrow.table(trace)
+        table.validate(full=True)
+        self.assertEqual(table.num_rows, len(trace))
+        rows = table.to_pylist()
+        self.assertEqual({row["way"] for row in rows}, {"sent", "received"})
+        self.assertEqual(rows[0]["chunks"], "INIT")
+        data = [row for row in rows if row["way"] == "sent" and row["tsn"] is not None]
+        self.assertEqual(sorted({row["tsn"] for row in data})[:3], [0.0, 1.0, 2.0])
+        self.assertGreater(sum(row["again"] for row in data), 0)
+        self.assertEqual({row["seed"] for row in rows}, {trace.seed})
+
     @needs("polars")
     def test_polars(self) -> None:
         import polars
@@ -67,6 +87,29 @@ class Arrow(unittest.TestCase):
         rows = duckdb.sql('select "loss (%)", count(*) from runs group by 1 order by 1').fetchall()
         self.assertEqual(rows, [(0.0, 3), (5.0, 3)])
         del runs
+
+
+class Joined(unittest.TestCase):
+    @needs("polars", "pandas", "pyarrow", "duckdb")
+    def test_runs_agree_with_the_table_of_the_original_simulator(self) -> None:
+        example = runpy.run_path(str(EXAMPLES / "agreement.py"))
+        ratios = example["in_polars"]()
+        self.assertEqual(len(ratios), 3 * 6)
+        for other in [example["in_pandas"](), example["in_duckdb"]()]:
+            self.assertEqual(other.keys(), ratios.keys())
+            for point, ratio in ratios.items():
+                self.assertAlmostEqual(other[point], ratio, places=9)
+        # Five runs of each point are not many.
+        self.assertTrue(all(0.6 < ratio < 1.6 for ratio in ratios.values()), ratios)
+        mean = sum(ratios.values()) / len(ratios)
+        self.assertTrue(0.9 < mean < 1.1, mean)
+
+    def test_without_a_library_it_is_a_dict(self) -> None:
+        table = lab.scenario("caro/2.5").reference
+        rows = table.to_dict()
+        self.assertEqual(list(rows), table.columns)
+        self.assertEqual({len(values) for values in rows.values()}, {len(table)})
+        self.assertEqual(len(lab.scenario(SMALL).reference), 0)
 
 
 # Half of its runs lose everything, so they do not end.

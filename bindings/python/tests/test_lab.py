@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import json
 import multiprocessing
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -218,6 +220,29 @@ except KeyboardInterrupt:
         self.assertEqual(len(kept), 2)
         self.assertGreater(len(files(out)), 1)
 
+    @unittest.skipUnless(hasattr(signal, "SIGKILL"), "needs signals")
+    def test_a_driver_that_is_killed_loses_only_what_is_not_finished(self) -> None:
+        out = self.directory / "kept"
+        for executor in ["None", "ThreadPoolExecutor(2)"]:
+            program = f"""
+from concurrent.futures import ThreadPoolExecutor
+from anabranch import lab
+def progress(done, total):
+    if done:
+        print(done, flush=True)
+lab.scenario({SMALL!r}).run(seeds=100000, out={str(out)!r}, progress=progress, executor={executor})
+"""
+            child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+            assert child.stdout is not None
+            self.assertGreater(int(child.stdout.readline()), 0)
+            child.kill()
+            child.communicate()
+            self.assertEqual(child.returncode, -signal.SIGKILL)
+            self.assertGreater(len(files(out)), 1)
+        small = lab.scenario(SMALL)
+        runs = small.run(seeds=40, out=out)
+        self.assertEqual(runs.values("timeouts"), small.run(seeds=40).values("timeouts"))
+
     def test_a_store_is_for_one_driver_at_a_time(self) -> None:
         small = lab.scenario(SMALL)
         out = self.directory / "kept"
@@ -345,6 +370,31 @@ class Workers(InDirectory):
         self.assertEqual(results.values("timeouts"), figure.run(seeds=1).values("timeouts"))
         self.assertEqual(lab.scenario("caro/2.5").id, "caro/2.5", "the forks removed nothing")
 
+    def test_subinterpreters_are_refused(self) -> None:
+        try:
+            import _interpreters as interpreters  # Python 3.13
+        except ModuleNotFoundError:
+            try:
+                import _xxsubinterpreters as interpreters
+            except ModuleNotFoundError:
+                self.skipTest("no subinterpreters")
+        other = interpreters.create()
+        code = f"""
+import sys
+sys.path[:] = {sys.path!r}
+try:
+    import anabranch
+except ImportError as error:
+    assert "interpreter" in str(error), error
+else:
+    raise AssertionError("anabranch was imported")
+"""
+        try:
+            failed = interpreters.run_string(other, code)
+            self.assertIsNone(failed)
+        finally:
+            interpreters.destroy(other)
+
     def test_other_threads_go_on(self) -> None:
         steps, stop = [0], threading.Event()
 
@@ -371,6 +421,154 @@ def _of_another_build(line: str) -> str:
     document = document.replace(anabranch.__engine__, "0123456789abcdef")
     checksum = hashlib.sha256(document.encode()).hexdigest()
     return f'{{"checksum":"{checksum}",{document[1:]}'
+
+
+CLAIMED = {
+    **SMALL,
+    "run": {"seeds": 24, "min_seeds": 4},
+    "claim": [
+        {
+            "id": claim,
+            "kind": "value",
+            "text": "A transfer takes this long",
+            "source": "ours",
+            "formula": f"transfer_time_s[loss={loss}]",
+            bound: seconds,
+        }
+        for claim, loss, bound, seconds in [
+            ("fast", "0 %", "at_most", 1),
+            ("slow", "5 %", "at_least", 100),
+            ("edge", "5 %", "at_most", 1.2),
+        ]
+    ],
+}
+
+
+class Checks(InDirectory):
+    def test_verdicts_are_equal_whoever_carries_out_the_runs(self) -> None:
+        claimed = lab.scenario(CLAIMED)
+        threads = claimed.check(out=self.directory / "threads")
+        self.assertEqual(threads.verdicts["dict/fast"], "holds")
+        self.assertEqual(threads.verdicts["dict/slow"], "differs")
+        self.assertEqual(threads.unexplained[:1], ["dict/slow"])
+        fewest = {point: count for point, count in threads.runs.points()}
+        self.assertLess(fewest["loss=0 %"], 24, "it is decided early")
+        seen: list[tuple[int, int]] = []
+        with ThreadPoolExecutor(3) as pool:
+            pooled = claimed.check(
+                executor=pool,
+                out=self.directory / "pool",
+                progress=lambda done, total: seen.append((done, total)),
+            )
+        self.assertEqual(pooled.document, threads.document)
+        self.assertEqual(pooled.markdown(), threads.markdown())
+        self.assertEqual(files(self.directory / "pool"), files(self.directory / "threads"))
+        self.assertEqual(seen, sorted(seen))
+        self.assertEqual(seen[-1][0], len(pooled.runs))
+        self.assertEqual(claimed.check(full=True).claims[0]["seeds"], 24)
+        self.assertIn("1 holds", repr(claimed.check(seeds=4)))
+
+    def test_a_changed_scenario_has_the_claims_of_the_file(self) -> None:
+        claimed = lab.scenario(CLAIMED)
+        changed = claimed.set({"network.core_rate": "1 kb/s"}).check(seeds=4, progress=False)
+        self.assertEqual(changed.verdicts["dict/fast"], "differs", "transfers are slow")
+        with self.assertRaisesRegex(lab.ScenarioError, "restricts an axis"):
+            claimed.set(loss=5).check()
+        with self.assertRaisesRegex(ValueError, "exclude each other"):
+            claimed.check(full=True, seeds=3)
+
+    def test_what_a_worker_or_progress_raises_ends_the_check_and_the_runs_are_kept(self) -> None:
+        claimed = lab.scenario(CLAIMED)
+        for executor in [Inline(_drive.work), None]:
+            out = self.directory / f"kept-{executor is None}"
+
+            def stop(done: int, total: int) -> None:
+                if done or executor is None:
+                    raise LookupError("enough")
+
+            with self.assertRaisesRegex(LookupError, "enough"):
+                claimed.check(seeds=500, executor=executor, out=out, progress=stop)
+            # The lock is free again.
+            again = claimed.check(seeds=4, executor=executor, out=out)
+            self.assertEqual(again.verdicts, claimed.check(seeds=4).verdicts)
+
+        def other(orders):
+            return _drive.work([o.replace(anabranch.__engine__, "0123456789abcdef") for o in orders])
+
+        with self.assertRaisesRegex(lab.RunError, "install the same version everywhere"):
+            claimed.check(executor=Inline(other))
+
+    def test_a_report_has_charts_and_claims(self) -> None:
+        claimed = lab.scenario(CLAIMED)
+        page = self.directory / "report.html"
+        answer = claimed.report(page, seeds=4, distributions=True)
+        text = page.read_text()
+        for part in ["<svg", "A transfer takes this long", "lab.scenario(", "the runs as boxes"]:
+            self.assertIn(part, text)
+        with ThreadPoolExecutor(2) as pool:
+            again = lab.report([claimed], self.directory / "2.html", seeds=4, executor=pool)
+        self.assertEqual(again[0].document["claims"], answer.document["claims"])
+        self.assertEqual(len(answer.runs), 8)
+
+    def test_the_program_has_the_same_verdicts_pages_and_traces(self) -> None:
+        program = os.environ.get("ANABRANCH")
+        if not program:
+            self.skipTest("ANABRANCH names no program")
+
+        def said(*words: str) -> str:
+            command = [program, "lab", *words]
+            ended = subprocess.run(command, cwd=self.directory, capture_output=True, text=True)
+            self.assertEqual(ended.stderr.count("error"), 0, ended.stderr)
+            return ended.stdout
+
+        file = self.directory / "claimed.toml"
+        file.write_text(_toml.dumps(CLAIMED))
+        for name, options in [("claimed.toml", {}), ("failover/cut", {"seeds": 2})]:
+            scenario = lab.scenario(file if name.endswith("toml") else name)
+            words = [word for pair in options.items() for word in (f"--{pair[0]}", str(pair[1]))]
+            said("check", name, *words, "--quiet", "--json", "v.json", "--markdown", "v.md")
+            document = json.loads((self.directory / "v.json").read_text())
+            verdicts = scenario.check(**options)
+            ours = verdicts.document
+            del document["made_by"], ours["made_by"]
+            self.assertEqual(ours, document)
+            self.assertIn(verdicts.markdown(), (self.directory / "v.md").read_text())
+        said("report", "claimed.toml", "--seeds", "3", "--quiet", "--html", "there.html")
+        lab.scenario(file).report(self.directory / "here.html", seeds=3)
+        pages = [(self.directory / f"{where}.html").read_text() for where in ("here", "there")]
+        charts = [re.findall("<svg.*?</svg>", page, re.DOTALL) for page in pages]
+        self.assertGreater(len(charts[0]), 0)
+        self.assertEqual(charts[0], charts[1])
+        said("trace", "claimed.toml", "--set", "loss=5", "--seed", "3", "--csv", "there.csv")
+        lab.scenario(file).set(loss=5).trace(3).to_csv(self.directory / "here.csv")
+        tables = [(self.directory / f"{where}.csv").read_text() for where in ("here", "there")]
+        rows = [[row.split(",")[:5] for row in table.splitlines()] for table in tables]
+        self.assertEqual(rows[0], rows[1])
+
+
+class Traces(InDirectory):
+    def test_a_run_has_packets_and_series(self) -> None:
+        lossy = lab.scenario(SMALL).set(loss=5)
+        pcap, qlog = self.directory / "run.pcapng", self.directory / "run.qlog"
+        trace = lossy.trace(2, pcap=pcap, qlog=qlog)
+        self.assertEqual(trace.metrics["transfer_time_s"], lossy.run(seeds=3).values("transfer_time_s")[0][2])
+        self.assertEqual(trace.fingerprint, lossy.trace(2).fingerprint)
+        self.assertNotEqual(trace.fingerprint, lossy.trace(1).fingerprint)
+        self.assertGreater(len(trace), 100)
+        self.assertEqual(pcap.read_bytes()[:4], b"\n\r\r\n")
+        self.assertIn(b"DATA", qlog.read_bytes())
+        self.assertEqual(list(trace.series("cwnd_bytes")), ["primary", "alternate"])
+        self.assertIn("file", trace.series("goodput_kbit_s"))
+        self.assertTrue(all(chart.startswith("<svg") for chart in trace.charts().values()))
+        trace.to_html(self.directory / "run.html")
+        page = (self.directory / "run.html").read_text()
+        self.assertIn("trace(run=2)", page)
+        with self.assertRaisesRegex(ValueError, "there is no series 'speed'"):
+            trace.series("speed")
+        with self.assertRaises(OSError):
+            lossy.trace(pcap=self.directory / "no" / "run.pcapng")
+        with self.assertRaisesRegex(ValueError, "below 0"):
+            lossy.trace(-1)
 
 
 class Tables(InDirectory):

@@ -1,4 +1,5 @@
-"""SCTP: on asyncio in ``anabranch.aio``, and experiments with it in ``anabranch.lab``.
+"""SCTP: on asyncio in ``anabranch.aio``, and experiments with it in ``anabranch.lab``, and in networks of one's own in
+``anabranch.sim``. ``anabranch.pcap`` analyzes captures, and ``anabranch.advise`` says which options suit a network.
 
 >>> from anabranch import lab
 >>> small = lab.scenario("caro/2.5").set(profile="rfc9260", primary_loss="3 %", alternate_loss="0 %")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
@@ -27,19 +28,23 @@ def work(orders: list[str]) -> tuple[list[str], float]:
 def drive(
     plan: Plan,
     executor: Executor,
-    workers: int,
+    workers: int | None,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Carries out what is missing. If it ends early, by an exception or Ctrl-C, the plan has what was finished."""
+    """Carries out what is missing. If it ends early, by an exception or Ctrl-C, the plan has what was finished.
+
+    ``workers`` is how many there are; without it, the executor is asked again and again, because nodes come and go.
+    """
     pending: dict[Future[tuple[list[str], float]], list[str]] = {}
     attempts: dict[str, int] = {}
     mean = BATCH
     done = 0
     try:
         while not plan.is_complete:
-            while len(pending) < 2 * workers:
+            most = 2 * (workers or _workers(executor))
+            while len(pending) < most:
                 # Nobody gets more than a fair share of what is left.
-                fair = plan.missing // (2 * workers)
+                fair = plan.missing // most
                 orders = _next(plan, max(1, min(int(BATCH / mean), fair)))
                 if not orders:
                     break
@@ -56,6 +61,15 @@ def drive(
     finally:
         for future in pending:
             future.cancel()
+
+
+def _workers(executor: Executor) -> int:
+    """How many workers an executor has, as far as it tells: pools have a number, our own for Ray counts, and Dask's
+    has a client that knows the threads of each worker."""
+    count = getattr(executor, "workers", None) or getattr(executor, "_max_workers", None)
+    if count is None and (client := getattr(executor, "_client", None)) is not None:
+        count = sum(client.nthreads().values())
+    return max(1, int(count or os.cpu_count() or 1))
 
 
 def _next(plan: Plan, count: int) -> list[str]:

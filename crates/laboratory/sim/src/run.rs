@@ -62,6 +62,25 @@ impl Network {
         self.now = self.now.max(until);
     }
 
+    /// Runs until `until`, or until `stop` holds, which is asked before each event.
+    pub fn run_until_or(&mut self, until: Instant, mut stop: impl FnMut(&Self) -> bool) {
+        loop {
+            if stop(self) {
+                return;
+            }
+            let Some((at, source)) = self.calendar.next().filter(|(at, _)| *at <= until) else {
+                break;
+            };
+            self.happen(at, source);
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Whether all applications and transfers are done.
+    pub fn is_done(&self) -> bool {
+        self.busy == 0
+    }
+
     /// Runs while `condition` holds and there are events. The condition is checked after each
     /// event.
     pub fn run_while(&mut self, mut condition: impl FnMut(&Self) -> bool) {

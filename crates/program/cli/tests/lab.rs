@@ -181,7 +181,7 @@ fn claims_are_checked_with_another_option() {
     assert!(json["made_by"].to_string().contains("association.interleaving=true"), "{json}");
     let restricted = check("loss=5 %");
     assert_eq!(restricted.status.code(), Some(2));
-    assert!(text(&restricted.stderr).contains("--set restricts an axis"), "{restricted:?}");
+    assert!(text(&restricted.stderr).contains("a change restricts an axis"), "{restricted:?}");
 }
 
 /// The table of claims in the documents matches the output of the program.

@@ -8,7 +8,7 @@
 use super::{CONFIDENCE, TAILED};
 use crate::bootstrap::{Shape, bootstrap};
 use crate::reference::Reference;
-use crate::runner::{self, Results, RunError, Runner};
+use crate::runner::{self, Driver, Results, RunError};
 use crate::scenario::Scenario;
 use crate::stats::{self, Estimate};
 
@@ -79,7 +79,7 @@ impl Agreement {
 /// # Errors
 /// Fails if a run fails.
 pub fn compare(
-    runner: &Runner<'_>,
+    driver: &dyn Driver,
     scenario: &Scenario,
     results: &mut Results,
     references: &[Reference],
@@ -96,7 +96,7 @@ pub fn compare(
         points.sort_unstable();
         points.dedup();
         let wanted: Vec<_> = points.into_iter().map(|point| (point, *look)).collect();
-        runner.ensure(scenario, results, &wanted)?;
+        driver.ensure(scenario, results, &wanted)?;
         open.retain(|at| {
             let (Some(reference), Some(slot)) = (references.get(*at), judged.get_mut(*at)) else {
                 return false;
@@ -218,6 +218,7 @@ mod tests {
 
     use super::*;
     use crate::runner::Nobody;
+    use crate::runner::Runner;
     use crate::runner::tests::Toy;
     use crate::scenario::tests::{read, text};
 

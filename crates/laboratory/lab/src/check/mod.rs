@@ -7,8 +7,10 @@
 
 mod agreement;
 mod chance;
+mod document;
 mod log;
 mod looks;
+mod markdown;
 mod null;
 mod tails;
 mod theirs;
@@ -17,7 +19,9 @@ mod verdict;
 
 pub use agreement::{Agreement, Comparison, Likeness, agreement, compare};
 pub use chance::{Chance, by_chance};
+pub use document::{Checked, bounds_changed, document, totals};
 pub use log::{Change, LogError, accept, changed, changes, unrecorded};
+pub use markdown::{agreement_table, tables};
 pub use null::{Survivor, null};
 pub use tails::Tail;
 pub use totals::Totals;
@@ -26,7 +30,7 @@ pub use verdict::{Judgement, Verdict};
 use crate::formula::Runs;
 use crate::metrics::Metrics;
 use crate::reference::Reference;
-use crate::runner::{Results, RunError, Runner};
+use crate::runner::{Driver, Results, RunError};
 use crate::scenario::{Claim, Scenario};
 use verdict::judge;
 
@@ -52,7 +56,7 @@ pub enum Mode {
 /// # Errors
 /// Fails if a run cannot be executed.
 pub fn check(
-    runner: &Runner<'_>,
+    driver: &dyn Driver,
     scenario: &Scenario,
     results: &mut Results,
     references: &[Reference],
@@ -63,7 +67,7 @@ pub fn check(
         Mode::Full => vec![scenario.replications.seeds],
         Mode::Fixed(seeds) => vec![seeds],
     };
-    let mut judgements = check_at(runner, scenario, results, &looks, CONFIDENCE)?;
+    let mut judgements = check_at(driver, scenario, results, &looks, CONFIDENCE)?;
     for judgement in &mut judgements {
         judgement.compare(theirs::interval(scenario, &judgement.claim, references));
     }
@@ -73,7 +77,7 @@ pub fn check(
 /// The same without the original simulator's numbers, with looks after these numbers of runs, which
 /// have this confidence together.
 fn check_at(
-    runner: &Runner<'_>,
+    driver: &dyn Driver,
     scenario: &Scenario,
     results: &mut Results,
     looks: &[usize],
@@ -96,7 +100,7 @@ fn check_at(
             .filter(|(_, needed)| **needed)
             .map(|(point, _)| (point, *look))
             .collect();
-        runner.ensure(scenario, results, &wanted)?;
+        driver.ensure(scenario, results, &wanted)?;
         for (claim, slot) in scenario.claims.iter().zip(&mut judged) {
             if slot.is_none() {
                 let confidence = looks::confidence(index, looks.len(), together);
@@ -138,8 +142,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::runner::Nobody;
     use crate::runner::tests::Toy;
+    use crate::runner::{Nobody, Runner};
     use crate::scenario::tests::{read, text};
 
     /// The toy's means are 20.5 (Same) and 30.5 (Alt) at 1 %, and 25.5 and 35.5 at 3 %.

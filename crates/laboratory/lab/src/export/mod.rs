@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use crate::metrics::METRICS;
 use crate::provenance::Provenance;
+use crate::reference::Reference;
 use crate::runner::{self, Results};
 use crate::scenario::{Axis, Scenario};
 use crate::summary;
@@ -74,8 +75,34 @@ pub fn columns(
     axes.chain(known).chain(measured).chain(made).collect()
 }
 
+/// The numbers of another simulator, in the order of its file: the axes as in [`columns`], `metric`, `mean`, `half` (half
+/// the width of the 90 % interval), `n` (runs), `median` and `incomplete` (runs that did not end).
+pub fn references(scenario: &Scenario, references: &[Reference]) -> Vec<Column> {
+    let axes = scenario.axes.iter().enumerate().map(|(index, axis)| {
+        let points = references.iter().map(|one| scenario.points.get(one.point));
+        let at = points.map(|point| point.and_then(|at| at.at.get(index).copied()).unwrap_or(0));
+        axis_column(axis, at)
+    });
+    let name = |one: &Reference| METRICS.get(one.metric).map_or("", |metric| metric.name.as_str());
+    let texts = Values::Texts(references.iter().map(|one| name(one).to_owned()).collect());
+    let numbers =
+        |of: fn(&Reference) -> Option<f64>| Values::Numbers(references.iter().map(of).collect());
+    let counts = |of: fn(&Reference) -> usize| {
+        Values::Counts(references.iter().map(|r| of(r) as u64).collect())
+    };
+    let known = [
+        ("metric", texts),
+        ("mean", numbers(|one| Some(one.estimate.value))),
+        ("half", numbers(|one| one.estimate.half())),
+        ("n", counts(|one| one.estimate.n)),
+        ("median", numbers(|one| one.median)),
+        ("incomplete", counts(|one| one.incomplete)),
+    ];
+    axes.chain(known.map(|(name, values)| Column { name: name.to_owned(), values })).collect()
+}
+
 /// What made the results, in each row: tables of several commits can be joined.
-fn provenance(
+pub(crate) fn provenance(
     scenario: &Scenario,
     made_by: &Provenance,
     rows: usize,
@@ -268,6 +295,23 @@ mod tests {
         assert_eq!((last[7], last[9]), ("c0ffee", "run it"));
         let [mean, low, high] = [2, 3, 4].map(|at| last[at].parse::<f64>().unwrap());
         assert!(low < mean && mean < high);
+    }
+
+    #[test]
+    fn a_number_of_another_simulator_is_a_row() {
+        use crate::stats::Estimate;
+        let scenario = read(&text(), &[]).unwrap();
+        let metric = metrics::find("transfer_time_s").unwrap();
+        let known = [1, 2]
+            .map(|point| Reference::of_mean(point, metric, Estimate::around(30.0, Some(1.5), 60)));
+        let columns = references(&scenario, &known);
+        let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+        let expected =
+            ["loss (%)", "policy", "metric", "mean", "half", "n", "median", "incomplete"];
+        assert_eq!(names, expected);
+        let row = |row| columns.iter().map(|c| c.values.spelled(row)).collect::<Vec<_>>();
+        assert_eq!(row(0), ["1", "Alt", "transfer_time_s", "30", "1.5", "60", "", "0"]);
+        assert_eq!(row(1)[..2], ["3", "Same"]);
     }
 
     #[test]

@@ -47,6 +47,20 @@ pub trait Observer: Sync {
     fn warn(&self, sentence: &str);
 }
 
+/// Carries out runs that are missing: the threads of this program, or workers elsewhere.
+pub trait Driver {
+    /// Executes the missing runs of these points (index and count), the first ones of each.
+    ///
+    /// # Errors
+    /// See [`RunError`]. Finished runs are in `results`, and on disk if they are kept there.
+    fn ensure(
+        &self,
+        scenario: &Scenario,
+        results: &mut Results,
+        wanted: &[(usize, usize)],
+    ) -> Result<(), RunError>;
+}
+
 /// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
@@ -117,8 +131,8 @@ impl Results {
         points.chain(beyond).sum()
     }
 
-    /// The runs of each point, with those behind gaps.
-    fn take(&mut self) -> Vec<Runs> {
+    /// Takes out the runs of each point, with those behind gaps.
+    pub fn take(&mut self) -> Vec<Runs> {
         let mut beyond = std::mem::take(&mut self.beyond).into_iter();
         let points = std::mem::take(&mut self.points).into_iter();
         points

@@ -42,6 +42,11 @@ impl Source {
         Self { file: Some(file), text: Some(text), ..Self::library(id, changes) }
     }
 
+    /// The same scenario without the changes to it; `None` if there are none.
+    pub fn unchanged(&self) -> Option<Self> {
+        (!self.set.is_empty()).then(|| Self { set: Vec::new(), ..self.clone() })
+    }
+
     /// Whether it is in a library, and not in this value.
     pub fn needs_library(&self) -> bool {
         self.text.is_none()

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::plan::{Goal, Plan, Runs, Unit};
-use super::{Experiment, Observer, Record, Results, RunError, Shard, Store, StoreError, carry_out};
+use super::{
+    Driver, Experiment, Observer, Record, Results, RunError, Shard, Store, StoreError, carry_out,
+};
 use crate::metrics::Metrics;
 use crate::scenario::{Point, Scenario};
 
@@ -32,19 +34,6 @@ impl Runner<'_> {
             return Ok(Results::new(vec![Runs::new(); scenario.points.len()]));
         };
         Ok(Results::new(store.load_all(scenario, self.observer)?))
-    }
-
-    /// Executes the missing runs, up to this many for each point.
-    ///
-    /// # Errors
-    /// See [`RunError`]. Finished runs are in `results`, and on disk.
-    pub fn ensure(
-        &self,
-        scenario: &Scenario,
-        results: &mut Results,
-        wanted: &[(usize, usize)],
-    ) -> Result<(), RunError> {
-        self.drive(scenario, results, Goal::counts(scenario, wanted), Shard::default())
     }
 
     /// Runs every point as often as the scenario requires, or `seeds` times.
@@ -190,6 +179,17 @@ impl Runner<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Driver for Runner<'_> {
+    fn ensure(
+        &self,
+        scenario: &Scenario,
+        results: &mut Results,
+        wanted: &[(usize, usize)],
+    ) -> Result<(), RunError> {
+        self.drive(scenario, results, Goal::counts(scenario, wanted), Shard::default())
     }
 }
 

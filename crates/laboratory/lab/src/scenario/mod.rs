@@ -145,6 +145,21 @@ impl Scenario {
         sha256(self.resolved.as_bytes())
     }
 
+    /// Takes the claims of the scenario before it was changed: a changed one has none, because they are about the one
+    /// in the file.
+    ///
+    /// # Errors
+    /// Fails if it lacks values of an axis.
+    pub fn take_claims(&mut self, original: Self) -> Result<(), String> {
+        let values = |of: &Self| of.axes.iter().map(|axis| axis.values.len()).collect::<Vec<_>>();
+        if values(self) != values(&original) {
+            let id = self.argument();
+            return Err(format!("{id}: a change restricts an axis, whose values the claims need"));
+        }
+        self.claims = original.claims;
+        Ok(())
+    }
+
     /// Reads a file, with changes to it.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod cross;
 mod failure;
 mod flows;
 mod measure;
+mod packets;
 mod page;
 mod trace;
 mod window;
@@ -18,6 +19,7 @@ use build::Built;
 use failure::Failure;
 use flows::Flows;
 pub use measure::of_sender;
+pub use packets::TracedPacket;
 pub use trace::{Trace, trace};
 use window::Window;
 

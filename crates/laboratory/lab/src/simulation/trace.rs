@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use anabranch_chart::{Chart, Curve, Dot, Style, escape, page, thinned};
+use anabranch_chart::{Chart, Curve, Dot, Style, escape, page, picture, thinned};
 use anabranch_proto::PathStatistics;
 use anabranch_qlog::{EventLog, Observer, Writer};
 use anabranch_sim::{
@@ -21,6 +21,7 @@ use anabranch_wire::{Chunk, Packet};
 
 use super::build::{self, Built, Measured};
 use super::measure;
+use super::packets::TracedPacket;
 use crate::export;
 use crate::metrics::Metrics;
 use crate::provenance::{self, Provenance};
@@ -49,6 +50,8 @@ pub struct Trace {
     pub sent: Vec<(f64, u32, usize, bool)>,
     /// Cumulative acknowledgements that the sender received: time and TSN.
     pub acknowledged: Vec<(f64, u32)>,
+    /// All SCTP packets of the first transfer.
+    pub packets: Vec<TracedPacket>,
     /// Congestion window of each path over time, in bytes.
     pub cwnd: Vec<Vec<(f64, f64)>>,
     /// Bytes in flight on each path over time.
@@ -71,6 +74,7 @@ struct Seen {
     known: HashSet<u32>,
     sent: Vec<(f64, u32, usize, bool)>,
     acknowledged: Vec<(f64, u32)>,
+    packets: Vec<TracedPacket>,
 }
 
 /// Executes one run. Writes the sender's packets as pcapng, and its actions and decisions as a log of events.
@@ -122,6 +126,7 @@ pub fn trace<W: Write + 'static>(
         flows,
         sent,
         acknowledged,
+        packets: seen.packets,
         cwnd,
         flight,
         srtt,
@@ -250,34 +255,58 @@ impl Seen {
         if theirs != Transfer::FIRST_PORT {
             return;
         }
-        let now = seconds(sight.now);
+        let is_sent = sight.point == Place::Sent;
+        let remote = if is_sent { sight.to } else { sight.from };
+        let on = |(near, far): &(IpAddr, IpAddr)| [near, far].contains(&&remote);
+        let path = pairs.iter().position(on).unwrap_or(0);
+        let mut traced = TracedPacket {
+            time: seconds(sight.now),
+            is_sent,
+            from: sight.from,
+            to: sight.to,
+            path,
+            bytes: sight.bytes.len(),
+            chunks: Vec::new(),
+            tsn: None,
+            again: false,
+        };
         for chunk in packet.chunks().flatten() {
-            let cumulative = |chunk: &Chunk<'_>| match chunk {
-                Chunk::Sack(sack) => Some(sack.cumulative_tsn_ack.0),
-                Chunk::NrSack(sack) => Some(sack.cumulative_tsn_ack.0),
-                _ => None,
-            };
-            match (chunk.decode(), sight.point) {
-                (Ok(Chunk::Data(data)), Place::Sent) => {
-                    let first = *self.first.get_or_insert(data.tsn.0);
-                    let number = data.tsn.0.wrapping_sub(first);
-                    let on = |(near, far): &(IpAddr, IpAddr)| [near, far].contains(&&sight.to);
-                    let path = pairs.iter().position(on).unwrap_or(0);
-                    let again = !self.known.insert(number);
-                    self.sent.push((now, number, path, again));
-                }
-                (Ok(chunk), Place::Received) => {
-                    if let (Some(cumulative), Some(first)) = (cumulative(&chunk), self.first) {
-                        let number = cumulative.wrapping_sub(first);
-                        // TSNs before the first chunk wrap around. With several paths, older acknowledgements may
-                        // arrive later.
-                        let newest = self.acknowledged.last().map_or(0, |(_, newest)| *newest);
-                        if (newest..u32::MAX / 2).contains(&number) {
-                            self.acknowledged.push((now, number));
-                        }
-                    }
-                }
-                _ => {}
+            traced.chunks.push(chunk.kind);
+            if let Ok(chunk) = chunk.decode() {
+                self.chunk(&chunk, &mut traced);
+            }
+        }
+        self.packets.push(traced);
+    }
+
+    fn chunk(&mut self, chunk: &Chunk<'_>, packet: &mut TracedPacket) {
+        let cumulative = match chunk {
+            Chunk::Sack(sack) => Some(sack.cumulative_tsn_ack.0),
+            Chunk::NrSack(sack) => Some(sack.cumulative_tsn_ack.0),
+            _ => None,
+        };
+        let data = match chunk {
+            Chunk::Data(data) => Some(data.tsn.0),
+            _ => None,
+        };
+        if let (Some(tsn), true) = (data, packet.is_sent) {
+            let first = *self.first.get_or_insert(tsn);
+            let number = tsn.wrapping_sub(first);
+            let again = !self.known.insert(number);
+            if packet.tsn.is_none() {
+                (packet.tsn, packet.again) = (Some(number), again);
+            }
+            self.sent.push((packet.time, number, packet.path, again));
+        }
+        if let (Some(cumulative), Some(first), false) = (cumulative, self.first, packet.is_sent) {
+            let number = cumulative.wrapping_sub(first);
+            // TSNs before the first chunk wrap around. With several paths, older acknowledgements may arrive later.
+            if number < u32::MAX / 2 {
+                packet.tsn = packet.tsn.or(Some(number));
+            }
+            let newest = self.acknowledged.last().map_or(0, |(_, newest)| *newest);
+            if (newest..u32::MAX / 2).contains(&number) {
+                self.acknowledged.push((packet.time, number));
             }
         }
     }
@@ -353,6 +382,12 @@ impl Trace {
             values.iter().for_each(|(time, value)| row(*time, "goodput_kbit_s", flow, *value));
         }
         text
+    }
+
+    /// The charts as separate SVG pictures, with their titles. Those without curves are left out.
+    pub fn pictures(&self) -> Vec<(String, String)> {
+        let charts = self.charts().into_iter().filter(|chart| !chart.curves.is_empty());
+        charts.map(|chart| (chart.title.clone(), picture(&chart))).collect()
     }
 
     fn charts(&self) -> [Chart; 7] {
@@ -453,6 +488,7 @@ mod tests {
         // The run ends before the last acknowledgement arrives.
         assert!(trace.acknowledged.last().is_some_and(|(_, number)| (100..138).contains(number)));
         assert!(trace.cwnd[0].iter().any(|(_, cwnd)| *cwnd > 2000.0));
+        check_packets(&trace, &scenario);
         let log = std::fs::read_to_string(&log).unwrap();
         let logged = |what: &str| log.lines().filter(|line| line.contains(what)).count();
         assert_eq!(logged("\"chunk_type\":\"DATA\""), trace.sent.len(), "one chunk fills a packet");
@@ -478,5 +514,21 @@ mod tests {
         let bits: f64 = trace.goodput[0].iter().map(|(_, rate)| rate * 0.5).sum();
         assert!((0.0..=1600.0).contains(&bits) && rows(",goodput_kbit_s,file,") > 1, "{bits}");
         assert!(trace.queue[0].iter().any(|(_, packets)| *packets > 0.0));
+    }
+
+    fn check_packets(trace: &Trace, scenario: &Scenario) {
+        let columns = trace.packet_columns(scenario, &Provenance::default());
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let first = ["time_s", "way", "path", "from", "to", "bytes", "chunks", "tsn", "again"];
+        assert_eq!(names[..9], first);
+        assert!(columns.iter().all(|column| column.values.len() == trace.packets.len()));
+        let data: Vec<_> =
+            trace.packets.iter().filter(|one| one.is_sent && one.tsn.is_some()).collect();
+        assert_eq!(data.len(), trace.sent.len(), "one chunk fills a packet");
+        let again = data.iter().filter(|packet| packet.again).count();
+        assert_eq!(again, trace.sent.len() - 138);
+        let received = trace.packets.iter().filter(|packet| !packet.is_sent);
+        let last = received.filter_map(|packet| packet.tsn).max();
+        assert_eq!(last, trace.acknowledged.last().map(|(_, number)| *number));
     }
 }

@@ -5,13 +5,11 @@ mod null;
 
 use std::path::{Path, PathBuf};
 
-use anabranch_lab::check::{self, Agreement, Judgement, Likeness, Mode, Totals, Verdict};
+use anabranch_lab::check::{self, Agreement, Checked, Judgement, Likeness, Mode, Verdict};
 use anabranch_lab::metrics::METRICS;
-use anabranch_lab::provenance::{self, Provenance};
 use anabranch_lab::scenario::{Library, Override, Scenario};
 use anabranch_lab::{reference, summary};
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::command_line::CommandLine;
 use super::session::{self, RunOptions};
@@ -65,56 +63,6 @@ pub(crate) struct Check {
     json: Option<PathBuf>,
 }
 
-/// A scenario's verdicts.
-struct Checked {
-    scenario: Scenario,
-    judgements: Vec<Judgement>,
-    agreement: Option<Agreement>,
-    /// How many of the claims had their expectation changed after it was first written.
-    changed: usize,
-}
-
-fn totals(checked: &[Checked]) -> Totals {
-    Totals::of(checked.iter().flat_map(|one| &one.judgements))
-}
-
-/// How many bounds were changed after they were first written, as a sentence.
-fn changed(checked: &[Checked]) -> Option<String> {
-    let count: usize = checked.iter().map(|one| one.changed).sum();
-    let claims = if count == 1 { "claim" } else { "claims" };
-    (count > 0).then(|| {
-        format!(
-            "The bounds of {count} {claims} were changed after they were first written; expectations.log \
-             says why."
-        )
-    })
-}
-
-/// The totals of all claims as fields of the document.
-fn totals_json(checked: &[Checked]) -> Value {
-    let totals = totals(checked);
-    json!({
-        "verdicts": {
-            "holds": totals.holds,
-            "fitted": totals.fitted,
-            "differs": totals.differs,
-            "refuted": totals.refuted,
-            "open": totals.open,
-        },
-        "wrong_by_chance": {
-            "decided": totals.chance.decided,
-            "expected": totals.chance.expected,
-            "at_most": totals.chance.at_most,
-        },
-        "bounds_changed": checked.iter().map(|one| one.changed).sum::<usize>(),
-    })
-}
-
-/// How many values each axis has.
-fn points(scenario: &Scenario) -> Vec<usize> {
-    scenario.axes.iter().map(|axis| axis.values.len()).collect()
-}
-
 impl Check {
     /// The scenarios to check.
     pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
@@ -127,12 +75,7 @@ impl Check {
         let unchanged = self.options.with_changes(&[]);
         let originals = session::load_or_all(library, &self.ids, &unchanged)?;
         for (scenario, original) in scenarios.iter_mut().zip(originals) {
-            if points(scenario) != points(&original) {
-                let id = scenario.argument();
-                let reason = format!("{id}: --set restricts an axis, whose values the claims need");
-                return Err(Failure::usage(reason));
-            }
-            scenario.claims = original.claims;
+            scenario.take_claims(original).map_err(Failure::usage)?;
         }
         Ok(scenarios)
     }
@@ -189,7 +132,7 @@ impl Check {
         let text = table(&checked);
         match &self.json {
             Some(file) => {
-                session::write_json(file, &document(&checked, mode, &made_by))?;
+                session::write_json(file, &check::document(&checked, mode, &made_by))?;
                 if file.as_os_str() != "-" {
                     output::print(&text)?;
                 }
@@ -240,9 +183,9 @@ fn table(checked: &[Checked]) -> String {
         }
     }
     let mut text = output::table(&rows);
-    let totals = totals(checked);
+    let totals = check::totals(checked);
     text.push_str(&format!("\n{}\n", totals.verdicts()));
-    for sentence in [totals.by_chance(), changed(checked)].into_iter().flatten() {
+    for sentence in [totals.by_chance(), check::bounds_changed(checked)].into_iter().flatten() {
         text.push_str(&output::filled(&format!("{sentence}\n")));
     }
     for one in checked {
@@ -295,78 +238,8 @@ fn agreement_line(scenario: &Scenario, agreement: &Agreement) -> String {
     )
 }
 
-fn document(checked: &[Checked], mode: Mode, made_by: &Provenance) -> Value {
-    let mode = match mode {
-        Mode::Sequential => "sequential",
-        Mode::Full => "full",
-        Mode::Fixed(_) => "fixed",
-    };
-    let claims: Vec<Value> = checked
-        .iter()
-        .flat_map(|one| one.judgements.iter().map(|j| j.json(&one.scenario, mode)))
-        .collect();
-    let agreements: Vec<Value> = checked
-        .iter()
-        .filter_map(|one| {
-            let agreement = one.agreement.as_ref()?;
-            let one_point = |reference: &reference::Reference| {
-                one.scenario.points.get(reference.point).map(|point| point.key.clone())
-            };
-            let points: Vec<Value> = agreement
-                .comparisons
-                .iter()
-                .map(|one| {
-                    let point = one_point(&one.reference);
-                    let metric = METRICS.get(one.reference.metric).map(|m| m.name.as_str());
-                    json!({
-                        "point": point,
-                        "metric": metric,
-                        "statistic": if one.medians { "median" } else { "mean" },
-                        "ratio": one.ratio.value,
-                        "interval": one.ratio.interval,
-                        "verdict": match one.likeness {
-                            Likeness::Same => "same",
-                            Likeness::Different => "different",
-                            Likeness::Undecided => "open",
-                        },
-                    })
-                })
-                .collect();
-            Some(json!({
-                "scenario": one.scenario.id,
-                "within_percent": one.scenario.reference_within * 100.0,
-                "compared": agreement.comparisons.len(),
-                "same": agreement.count(Likeness::Same),
-                "different": agreement.count(Likeness::Different),
-                "within_5_percent": agreement.within(5.0),
-                "mean_deviation_percent": agreement.mean_deviation(),
-                "points": points,
-            }))
-        })
-        .collect();
-    let scenarios: Vec<Value> =
-        checked.iter().map(|one| provenance::scenario(&one.scenario)).collect();
-    let mut document = totals_json(checked);
-    if let Some(document) = document.as_object_mut() {
-        document.insert("mode".to_owned(), mode.into());
-        document.insert("made_by".to_owned(), made_by.json());
-        document.insert("scenarios".to_owned(), scenarios.into());
-        document.insert("claims".to_owned(), claims.into());
-        if !agreements.is_empty() {
-            document.insert("references".to_owned(), agreements.into());
-        }
-    }
-    document
-}
-
 fn complain(checked: &[Checked], unrecorded: &[Unrecorded]) -> Result<(), Failure> {
-    let unexplained: Vec<String> = checked
-        .iter()
-        .flat_map(|one| {
-            let differing = one.judgements.iter().filter(|j| j.is_unexplained());
-            differing.map(|j| format!("{}/{}", one.scenario.id, j.claim.id))
-        })
-        .collect();
+    let unexplained: Vec<String> = checked.iter().flat_map(Checked::unexplained).collect();
     if !unexplained.is_empty() {
         return Err(Failure::failed(format!(
             "{} differ{} and the file does not say why: {}",
