@@ -5,6 +5,8 @@
 mod arrow;
 mod errors;
 #[cfg(unix)]
+mod home;
+#[cfg(unix)]
 mod operation;
 mod plan;
 mod results;
@@ -35,10 +37,10 @@ mod _anabranch {
     use super::errors::SctpError;
     #[cfg(unix)]
     #[pymodule_export]
-    use super::operation::{Operation, Wakeups};
+    use super::operation::{Operation, Wakeups, forked};
     #[cfg(unix)]
     #[pymodule_export]
-    use super::transport::{Association, Endpoint, Listener};
+    use super::transport::{Association, Endpoint, Events, Listener, PyHome, ReceivedStream};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
