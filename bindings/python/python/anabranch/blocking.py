@@ -18,6 +18,7 @@ the thread that has made the first one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -41,10 +42,23 @@ _T = TypeVar("_T")
 _threads = threading.local()
 
 
+class _Loop:
+    """The event loop of a thread, which is closed when the thread ends."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+
+    def __del__(self) -> None:
+        # At the end of the interpreter, parts of it may be gone.
+        with contextlib.suppress(Exception):
+            self.loop.close()
+
+
 def _wait(what: Coroutine[Any, Any, _T], timeout: float | None) -> _T:
-    loop = getattr(_threads, "loop", None)
-    if loop is None:
-        loop = _threads.loop = asyncio.new_event_loop()
+    here = getattr(_threads, "here", None)
+    if here is None:
+        here = _threads.here = _Loop()
+    loop = here.loop
     try:
         result: _T = loop.run_until_complete(what if timeout is None else _within(what, timeout))
     except BaseException:
