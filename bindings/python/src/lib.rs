@@ -7,6 +7,8 @@ mod arrow;
 mod check;
 mod errors;
 #[cfg(unix)]
+mod home;
+#[cfg(unix)]
 mod operation;
 mod pcap;
 mod plan;
@@ -53,10 +55,10 @@ mod _anabranch {
     use super::errors::SctpError;
     #[cfg(unix)]
     #[pymodule_export]
-    use super::operation::{Operation, Wakeups};
+    use super::operation::{Operation, Wakeups, forked};
     #[cfg(unix)]
     #[pymodule_export]
-    use super::transport::{Association, Endpoint, Listener};
+    use super::transport::{Association, Endpoint, Events, Listener, PyHome, ReceivedStream};
 
     /// Refuses interpreters within the process: they would share what is one for each process, such as the runtime.
     /// Python itself asks modules from 3.12 on.

@@ -4,13 +4,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch::{AssociationConfig, ConnectOptions, OutgoingMessage, Ppid};
+use anabranch::{
+    AssociationConfig, ConnectOptions, OutgoingMessage, Ppid, SendError, SendErrorReason,
+    StreamDirection,
+};
 use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 
 use crate::errors;
-use crate::operation::{Operation, Value, runtime};
+use crate::home::{Home, HomeRuntime};
+use crate::operation::{Operation, Value, Wakeups, check_process, message_fields};
 
 /// Options by their names, as texts.
 type Options = Vec<(String, String)>;
@@ -32,6 +37,30 @@ fn addresses(texts: &[String]) -> PyResult<Vec<IpAddr>> {
     texts.iter().map(|text| address(text)).collect()
 }
 
+/// Where endpoints live: one for each event loop, whose thread runs them.
+#[pyclass(frozen, module = "anabranch._anabranch", name = "Home")]
+pub(crate) struct PyHome(Arc<Home>);
+
+#[pymethods]
+impl PyHome {
+    #[new]
+    fn new() -> PyResult<Self> {
+        check_process()?;
+        Ok(Self(Home::new()?))
+    }
+
+    /// Readable if there is something to do; -1 if the system has no such descriptor.
+    fn fileno(&self) -> i32 {
+        self.0.descriptor().unwrap_or(-1)
+    }
+
+    /// Does it. Returns the numbers of operations that can go on.
+    fn drive(&self, wakeups: &Wakeups) -> PyResult<Vec<u64>> {
+        check_process()?;
+        Ok(wakeups.during(|| self.0.drive()).1)
+    }
+}
+
 /// One or more sockets with the associations on them.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Endpoint {
@@ -40,13 +69,18 @@ pub(crate) struct Endpoint {
 
 #[pymethods]
 impl Endpoint {
-    /// Binds sockets: on all addresses if the list is empty, and on any port if `udp_port` is 0.
+    /// Binds sockets: on all addresses if the list is empty, and on any port if `udp_port` is 0. `over_ip` is for IP
+    /// protocol 132 in place of UDP.
     #[new]
-    fn new(local: Vec<String>, udp_port: u16) -> PyResult<Self> {
-        let _inside = runtime()?.enter();
-        let mut builder = anabranch::Endpoint::builder().udp_port(udp_port);
+    fn new(home: &PyHome, local: Vec<String>, udp_port: u16, over_ip: bool) -> PyResult<Self> {
+        check_process()?;
+        let runtime = Arc::new(HomeRuntime(Arc::clone(&home.0)));
+        let mut builder = anabranch::Endpoint::builder().udp_port(udp_port).runtime(runtime);
         if !local.is_empty() {
             builder = builder.local_addresses(addresses(&local)?);
+        }
+        if over_ip {
+            builder = builder.encapsulation(anabranch::Encapsulation::Ip);
         }
         let inner = builder.bind().map_err(errors::sctp)?;
         Ok(Self { inner: Arc::new(inner) })
@@ -60,9 +94,7 @@ impl Endpoint {
     /// Accepts associations at this port.
     fn listen(&self, py: Python<'_>, port: u16, options: Options) -> PyResult<Listener> {
         let config = config(&options)?;
-        let runtime = runtime()?;
         py.detach(|| {
-            let _inside = runtime.enter();
             let listener = self.inner.listen(port, config).map_err(errors::sctp)?;
             Ok(Listener { port: listener.port(), inner: Mutex::new(Some(Arc::new(listener))) })
         })
@@ -126,6 +158,29 @@ impl Listener {
     }
 }
 
+/// A message to send: its data, stream, PPID, whether it is unordered, its lifetime in seconds, and its context.
+type Fields = (PyBackedBytes, u16, u32, bool, Option<f64>, u64);
+
+/// Shorter messages are copied: that costs less than to keep an object of Python.
+const COPIED: usize = 1024;
+
+fn payload(data: PyBackedBytes) -> Bytes {
+    if data.len() <= COPIED { Bytes::copy_from_slice(&data) } else { Bytes::from_owner(data) }
+}
+
+fn message(fields: Fields) -> PyResult<OutgoingMessage> {
+    let (data, stream, ppid, unordered, lifetime, context) = fields;
+    let mut message = OutgoingMessage::new(stream, Ppid(ppid), payload(data));
+    message.unordered = unordered;
+    message.context = context;
+    if let Some(seconds) = lifetime {
+        let time = Duration::try_from_secs_f64(seconds);
+        let time = time.map_err(|error| PyValueError::new_err(format!("lifetime: {error}")))?;
+        message = message.with_lifetime(time);
+    }
+    Ok(message)
+}
+
 /// An association.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Association {
@@ -134,23 +189,43 @@ pub(crate) struct Association {
 
 #[pymethods]
 impl Association {
-    /// Sends a message, as soon as the send buffer has room for it.
-    fn send(
+    /// Sends messages while the send buffer has room for them. Returns how many, and the numbers of operations that can
+    /// go on. `home` is that of the loop whose thread this is.
+    fn offer(
         &self,
-        data: &[u8],
-        stream: u16,
-        ppid: u32,
-        unordered: bool,
-        lifetime: Option<f64>,
-    ) -> PyResult<Operation> {
-        let data = Bytes::copy_from_slice(data);
-        let mut message = OutgoingMessage::new(stream, Ppid(ppid), data);
-        message.unordered = unordered;
-        if let Some(seconds) = lifetime {
-            let time = Duration::try_from_secs_f64(seconds);
-            let time = time.map_err(|error| PyValueError::new_err(format!("lifetime: {error}")))?;
-            message = message.with_lifetime(time);
+        home: &PyHome,
+        wakeups: &Wakeups,
+        messages: Vec<Fields>,
+    ) -> PyResult<(usize, Vec<u64>)> {
+        let messages = messages.into_iter().map(message).collect::<PyResult<Vec<_>>>()?;
+        let at_once = wakeups.sends_first();
+        let mut sent = 0;
+        let offer = || {
+            messages.into_iter().try_for_each(|message| {
+                self.inner.try_send(message)?;
+                sent += 1;
+                Ok(())
+            })
+        };
+        let (ended, numbers) = wakeups.during(|| home.0.send(at_once, offer));
+        match ended {
+            Ok(()) => Ok((sent, numbers)),
+            Err(SendError { reason: SendErrorReason::Blocked, .. }) => Ok((sent, numbers)),
+            Err(error) => {
+                wakeups.put_back(&numbers);
+                Err(errors::sctp(error))
+            }
         }
+    }
+
+    /// The next message if one is there.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.inner.try_recv().map(|message| message_fields(py, &message)).transpose()
+    }
+
+    /// Sends a message, as soon as the send buffer has room for it.
+    fn send(&self, fields: Fields) -> PyResult<Operation> {
+        let message = message(fields)?;
         let inner = self.inner.clone();
         Ok(Operation::new(async move {
             inner.send(message).await.map_err(errors::sctp)?;
@@ -205,9 +280,101 @@ impl Association {
         py.detach(|| self.inner.set_primary(remote)).map_err(errors::sctp)
     }
 
+    /// What happens to the association from now on.
+    fn events(&self, py: Python<'_>) -> Events {
+        Events(Slot::new(py.detach(|| self.inner.events())))
+    }
+
+    /// Receives this stream apart from the others.
+    fn stream(&self, py: Python<'_>, stream: u16) -> PyResult<ReceivedStream> {
+        let halves = py.detach(|| self.inner.stream(stream)).map_err(errors::sctp)?;
+        Ok(ReceivedStream(Slot::new(halves.1)))
+    }
+
+    /// Resets streams in one direction; all if the list is empty.
+    fn reset_streams(&self, py: Python<'_>, outgoing: bool, streams: Vec<u16>) -> PyResult<()> {
+        let direction =
+            if outgoing { StreamDirection::Outgoing } else { StreamDirection::Incoming };
+        py.detach(|| self.inner.reset_streams(direction, &streams)).map_err(errors::sctp)
+    }
+
+    /// Adds streams in both directions.
+    fn add_streams(&self, py: Python<'_>, outgoing: u16, incoming: u16) -> PyResult<()> {
+        py.detach(|| self.inner.add_streams(outgoing, incoming)).map_err(errors::sctp)
+    }
+
     /// All counters, as JSON.
     fn statistics(&self, py: Python<'_>) -> PyResult<String> {
         let statistics = py.detach(|| self.inner.statistics());
         serde_json::to_string(&statistics).map_err(errors::sctp)
+    }
+}
+
+/// A handle that one operation at a time uses. One that is cancelled gives it back.
+struct Slot<T>(Arc<Mutex<Option<T>>>);
+
+struct Loan<T> {
+    value: Option<T>,
+    slot: Arc<Mutex<Option<T>>>,
+}
+
+impl<T> Slot<T> {
+    fn new(value: T) -> Self {
+        Self(Arc::new(Mutex::new(Some(value))))
+    }
+
+    fn borrow(&self) -> PyResult<Loan<T>> {
+        let value = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reason = "it is closed, or another task waits for it";
+        let value = value.ok_or_else(|| errors::sctp(reason))?;
+        Ok(Loan { value: Some(value), slot: Arc::clone(&self.0) })
+    }
+
+    fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl<T> Drop for Loan<T> {
+    fn drop(&mut self) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = self.value.take();
+    }
+}
+
+/// The events of an association.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Events(Slot<anabranch::Events>);
+
+#[pymethods]
+impl Events {
+    /// The next one, as JSON and as a sentence; `None` after the last.
+    fn next(&self) -> PyResult<Operation> {
+        let mut loan = self.0.borrow()?;
+        Ok(Operation::new(async move {
+            let Some(events) = loan.value.as_mut() else { return Ok(Value::Nothing) };
+            Ok(events.next().await.map_or(Value::Nothing, Value::Event))
+        }))
+    }
+}
+
+/// The receiving half of a stream.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct ReceivedStream(Slot<anabranch::RecvStream>);
+
+#[pymethods]
+impl ReceivedStream {
+    /// The stream's next message; `None` at its end.
+    fn recv(&self) -> PyResult<Operation> {
+        let mut loan = self.0.borrow()?;
+        Ok(Operation::new(async move {
+            let Some(stream) = loan.value.as_mut() else { return Ok(Value::Nothing) };
+            let message = stream.recv().await.map_err(errors::sctp)?;
+            Ok(message.map_or(Value::Nothing, Value::Message))
+        }))
+    }
+
+    /// Has the association receive its messages again.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.0.close());
     }
 }

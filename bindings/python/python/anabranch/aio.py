@@ -19,22 +19,41 @@ Everything that waits can be cancelled, for instance by ``asyncio.timeout``: a m
 is still there for the next one, and one that ``send`` was still waiting with is not sent. ``send`` waits while the send
 buffer is full, and a peer whose messages are not received is slowed down by its receive window.
 
-It needs an event loop with ``add_reader``: on Linux and macOS, those of asyncio and uvloop.
+The thread of the event loop runs the protocol, so a message costs no switch of threads. While the loop is busy with
+something else for more than 10 ms, another thread does, so that the peer is not kept waiting.
+
+It needs an event loop with ``add_reader``: on Linux and macOS, those of asyncio and uvloop. ``anabranch.blocking`` has the
+same without an event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import weakref
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Union
+from typing import Any, Literal, NamedTuple, Union
 
 from . import _anabranch
 from ._anabranch import SctpError
 
-__all__ = ["Association", "Endpoint", "Listener", "Message", "SctpError", "connect"]
+__all__ = [
+    "Association",
+    "Endpoint",
+    "Event",
+    "Events",
+    "Listener",
+    "Message",
+    "SctpError",
+    "Stream",
+    "connect",
+]
+
+# A fork has no threads, and shares its sockets with its parent.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_anabranch.forked)
 
 UDP_PORT = 9899
 """The UDP port for SCTP (RFC 6951)."""
@@ -60,18 +79,40 @@ class Message(NamedTuple):
     """It is the last part."""
 
 
+# The same as Message._make, in half of the time.
+_new = tuple.__new__
+
+
+class Event(NamedTuple):
+    """Something that happened to an association: docs/events.md has the names and their fields."""
+
+    name: str
+    """``path_changed``, ``send_failed``, ``restarted``, ``streams_reset``, ``closed`` and others."""
+    fields: dict[str, Any]
+    """What belongs to it, such as ``remote`` and ``state``."""
+    text: str
+    """A sentence about it."""
+
+
+_Data = Union[bytes, bytearray, memoryview]
+
+
 class _Bridge:
-    """Polls operations on one event loop."""
+    """Runs endpoints and polls operations on one event loop."""
 
     _all: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Bridge] = (
         weakref.WeakKeyDictionary()
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._wakeups = _anabranch.Wakeups()
+        self.home = _anabranch.Home()
+        self.wakeups = _anabranch.Wakeups()
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._last = 0
-        loop.add_reader(self._wakeups.fileno(), self._wake)
+        # Other threads ring the bell of the second one.
+        if (descriptor := self.home.fileno()) >= 0:
+            loop.add_reader(descriptor, self._drive)
+        loop.add_reader(self.wakeups.fileno(), self._wake)
 
     @classmethod
     def here(cls, loop: asyncio.AbstractEventLoop) -> _Bridge:
@@ -80,26 +121,38 @@ class _Bridge:
             bridge = cls._all[loop] = cls(loop)
         return bridge
 
+    def _drive(self) -> None:
+        self.resolve(self.home.drive(self.wakeups))
+
     def _wake(self) -> None:
-        for number in self._wakeups.drain():
+        self.resolve(self.wakeups.drain())
+
+    def resolve(self, numbers: list[int]) -> None:
+        """Lets these operations go on."""
+        for number in numbers:
             future = self._waiting.get(number)
             if future is not None and not future.done():
                 future.set_result(None)
 
     async def run(self, loop: asyncio.AbstractEventLoop, operation: _anabranch.Operation) -> Any:
+        """Polls an operation until it is done."""
         self._last += 1
         number = self._last
+        is_done, value = operation.poll(self.wakeups, number)
+        if is_done:
+            return value
         try:
             while True:
-                is_done, value = operation.poll(self._wakeups, number)
+                # A call of _wake between these lines is impossible: it is called by this loop.
+                future = self._waiting[number] = loop.create_future()
+                await future
+                is_done, value = operation.poll(self.wakeups, number)
                 if is_done:
                     return value
-                # A call of _wake between these lines is impossible: it is called by this loop.
-                self._waiting[number] = loop.create_future()
-                await self._waiting[number]
         finally:
-            self._waiting.pop(number, None)
-            operation.cancel()
+            del self._waiting[number]
+            if not is_done:
+                operation.cancel()
 
 
 async def _run(operation: _anabranch.Operation) -> Any:
@@ -125,33 +178,96 @@ class Association:
         self._inner = inner
         # The endpoint that was made for it.
         self._own = own
+        self._here: tuple[asyncio.AbstractEventLoop, _Bridge] | None = None
+
+    def _bridge(self) -> tuple[asyncio.AbstractEventLoop, _Bridge]:
+        """The running loop and its bridge, which are nearly always those of the last call."""
+        loop = asyncio.get_running_loop()
+        here = self._here
+        if here is None or here[0] is not loop:
+            here = self._here = (loop, _Bridge.here(loop))
+        return here
 
     async def send(
         self,
-        data: bytes | bytearray | memoryview,
+        data: _Data,
+        *,
+        stream: int = 0,
+        ppid: int = 0,
+        unordered: bool = False,
+        lifetime: float | None = None,
+        context: int = 0,
+    ) -> None:
+        """Sends a message of at least one byte. Waits while the send buffer is full.
+
+        With a ``lifetime`` in seconds it is given up after that time, if the peer can do that (RFC 3758). The event
+        ``send_failed`` of a message that was given up has its ``context``.
+        """
+        fields = (bytes(data), stream, ppid, unordered, lifetime, context)
+        loop, bridge = self._bridge()
+        sent, numbers = self._inner.offer(bridge.home, bridge.wakeups, [fields])
+        if numbers:
+            bridge.resolve(numbers)
+        if not sent:
+            await bridge.run(loop, self._inner.send(fields))
+
+    async def send_many(
+        self,
+        messages: Iterable[_Data],
         *,
         stream: int = 0,
         ppid: int = 0,
         unordered: bool = False,
         lifetime: float | None = None,
     ) -> None:
-        """Sends a message of at least one byte. Waits while the send buffer is full.
+        """Sends messages one after the other, which costs less than as many calls of ``send``.
 
-        With a ``lifetime`` in seconds it is given up after that time, if the peer can do that (RFC 3758).
+        If it is cancelled while it waits, those before the one that it waits with are sent, and no other.
         """
-        await _run(self._inner.send(bytes(data), stream, ppid, unordered, lifetime))
+        every = [(bytes(data), stream, ppid, unordered, lifetime, 0) for data in messages]
+        loop, bridge = self._bridge()
+        while every:
+            sent, numbers = self._inner.offer(bridge.home, bridge.wakeups, every)
+            if numbers:
+                bridge.resolve(numbers)
+            if sent < len(every):
+                await bridge.run(loop, self._inner.send(every[sent]))
+                sent += 1
+            del every[:sent]
 
     async def recv(self) -> Message | None:
         """The next message of any stream; ``None`` when the peer has shut down and all was received."""
-        fields = await _run(self._inner.recv())
-        return None if fields is None else Message(*fields)
+        fields = self._inner.take()
+        if fields is None:
+            loop, bridge = self._bridge()
+            fields = await bridge.run(loop, self._inner.recv())
+        return None if fields is None else _new(Message, fields)
 
-    def __aiter__(self) -> AsyncIterator[Message]:
-        return self._messages()
+    def stream(self, number: int) -> Stream:
+        """A stream of its own: its messages come from ``Stream.recv`` and not from that of the association."""
+        return Stream(self, self._inner.stream(number), number)
 
-    async def _messages(self) -> AsyncIterator[Message]:
-        while (message := await self.recv()) is not None:
-            yield message
+    def events(self) -> Events:
+        """What happens from now on: paths that change, messages that are given up, a peer that restarts, the end."""
+        return Events(self._inner.events())
+
+    def reset_streams(self, *streams: int, incoming: bool = False) -> None:
+        """Resets streams, or all of them, so that their sequence numbers begin again (RFC 6525): those that this side
+        sends on, or those of the peer. The event ``streams_reset`` tells the result."""
+        self._inner.reset_streams(not incoming, list(streams))
+
+    def add_streams(self, outbound: int = 0, inbound: int = 0) -> None:
+        """Adds streams (RFC 6525). The event ``streams_added`` tells the result."""
+        self._inner.add_streams(outbound, inbound)
+
+    def __aiter__(self) -> Association:
+        return self
+
+    async def __anext__(self) -> Message:
+        message = await self.recv()
+        if message is None:
+            raise StopAsyncIteration
+        return message
 
     async def close(self) -> None:
         """Shuts down, when the peer has acknowledged everything. Raises ``SctpError`` if it does not."""
@@ -219,6 +335,78 @@ class Association:
         await self._release()
 
 
+class Stream:
+    """One stream of an association. ``async with`` gives it back at the end."""
+
+    def __init__(
+        self, association: Association, inner: _anabranch.ReceivedStream, number: int
+    ) -> None:
+        self._association, self._inner, self.number = association, inner, number
+
+    async def send(
+        self,
+        data: _Data,
+        *,
+        ppid: int = 0,
+        unordered: bool = False,
+        lifetime: float | None = None,
+        context: int = 0,
+    ) -> None:
+        """Sends a message on it, as ``Association.send`` does."""
+        await self._association.send(
+            data,
+            stream=self.number,
+            ppid=ppid,
+            unordered=unordered,
+            lifetime=lifetime,
+            context=context,
+        )
+
+    async def recv(self) -> Message | None:
+        """Its next message; ``None`` at its end. One task at a time can wait."""
+        fields = await _run(self._inner.recv())
+        return None if fields is None else _new(Message, fields)
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self._messages()
+
+    async def _messages(self) -> AsyncIterator[Message]:
+        while (message := await self.recv()) is not None:
+            yield message
+
+    def close(self) -> None:
+        """Gives it back: its messages, also those that were not received, come from the association again."""
+        self._inner.close()
+
+    async def __aenter__(self) -> Stream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+class Events:
+    """The events of an association, from ``Association.events``: ``async for event in events``."""
+
+    def __init__(self, inner: _anabranch.Events) -> None:
+        self._inner = inner
+
+    async def next(self) -> Event | None:
+        """The next one; ``None`` after the last, ``closed``. One task at a time can wait."""
+        told = await _run(self._inner.next())
+        if told is None:
+            return None
+        fields: dict[str, Any] = json.loads(told[0])
+        return Event(fields.pop("event"), fields, told[1])
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._events()
+
+    async def _events(self) -> AsyncIterator[Event]:
+        while (event := await self.next()) is not None:
+            yield event
+
+
 class Listener:
     """Accepts associations."""
 
@@ -245,9 +433,27 @@ class Listener:
 class Endpoint:
     """UDP sockets, on one or several local addresses, with all associations on them."""
 
-    def __init__(self, local: str | Sequence[str] = (), *, udp_port: int = UDP_PORT) -> None:
-        """Binds to these addresses, or to all of this host; ``udp_port`` 0 is any free port."""
-        self._inner = _anabranch.Endpoint(_list(local), udp_port)
+    def __init__(
+        self,
+        local: str | Sequence[str] = (),
+        *,
+        udp_port: int = UDP_PORT,
+        over: Literal["udp", "ip"] = "udp",
+    ) -> None:
+        """Binds to these addresses, or to all of this host; ``udp_port`` 0 is any free port.
+
+        ``over="ip"`` is for peers that take SCTP directly over IP, such as kernels and telecom equipment. It needs root or
+        the capability CAP_NET_RAW.
+
+        The running event loop runs the endpoint. Without one, another thread does, which takes longer.
+        """
+        try:
+            home = _Bridge.here(asyncio.get_running_loop()).home
+        except RuntimeError:
+            home = _anabranch.Home()
+        if over not in ("udp", "ip"):
+            raise ValueError(f"over: '{over}' is neither 'udp' nor 'ip'")
+        self._inner = _anabranch.Endpoint(home, _list(local), udp_port, over == "ip")
 
     @property
     def udp_port(self) -> int:
@@ -293,13 +499,14 @@ class connect:
         udp_port: int = UDP_PORT,
         local: str | Sequence[str] = (),
         options: Options | None = None,
+        over: Literal["udp", "ip"] = "udp",
     ) -> None:
         self._remote, self._port, self._udp_port = remote, port, udp_port
-        self._local, self._options = local, options
+        self._local, self._options, self._over = local, options, over
         self._association: Association | None = None
 
     async def _connect(self) -> Association:
-        endpoint = Endpoint(self._local, udp_port=0)
+        endpoint = Endpoint(self._local, udp_port=0, over=self._over)
         try:
             association = await endpoint.connect(
                 self._remote, self._port, udp_port=self._udp_port, options=self._options
