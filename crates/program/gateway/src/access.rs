@@ -16,6 +16,8 @@ pub enum Asked {
     Connect,
     /// CONNECT of SOCKS5.
     Socks5,
+    /// UDP ASSOCIATE of SOCKS5, or a flow of UDP from the near side.
+    Udp,
     /// A stream from the near side.
     Stream,
 }
@@ -27,6 +29,7 @@ impl Asked {
             Self::Http => "http",
             Self::Connect => "connect",
             Self::Socks5 => "socks5",
+            Self::Udp => "udp",
             Self::Stream => "stream",
         }
     }

@@ -21,6 +21,7 @@ mod rules;
 mod status;
 mod stream;
 mod target;
+mod udp;
 mod urgency;
 
 pub use access::{Access, Asked, Log};
@@ -30,3 +31,4 @@ pub use public::is_public;
 pub use rules::{NoRule, Rule, Rules};
 pub use status::{Refusal, Status};
 pub use target::{Host, Target};
+pub use udp::counters::UdpStatistics;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::udp::Flows;
 use crate::protocol::{parse_reply, request};
 use crate::reading::read;
 use crate::status::{Refusal, Status};
@@ -51,6 +52,7 @@ enum State {
 #[derive(Debug)]
 pub struct Link {
     state: watch::Receiver<State>,
+    flows: Arc<Flows>,
     keeping: JoinHandle<()>,
 }
 
@@ -65,8 +67,9 @@ impl Link {
     /// block. Must be called within a tokio runtime.
     pub fn new(connect: Connect, tell: impl Fn(LinkEvent) + Send + Sync + 'static) -> Arc<Self> {
         let (sender, state) = watch::channel(State::Down(None));
-        let keeping = tokio::spawn(keep(connect, tell, sender));
-        Arc::new(Self { state, keeping })
+        let flows = Arc::new(Flows::default());
+        let keeping = tokio::spawn(keep(connect, tell, sender, Arc::clone(&flows)));
+        Arc::new(Self { state, flows, keeping })
     }
 
     /// The association, if there is one at the moment.
@@ -75,6 +78,11 @@ impl Link {
             State::Up(association) => Some(association.clone()),
             State::Down(_) => None,
         }
+    }
+
+    /// The flows of UDP over the association.
+    pub(crate) fn flows(&self) -> &Arc<Flows> {
+        &self.flows
     }
 
     /// Asks the far side for a connection. The stream is ready for bytes at once; its first bytes are the reply.
@@ -137,6 +145,7 @@ async fn keep(
     connect: Connect,
     tell: impl Fn(LinkEvent) + Send + Sync,
     state: watch::Sender<State>,
+    flows: Arc<Flows>,
 ) {
     let mut pause = PAUSES.0;
     loop {
@@ -144,8 +153,10 @@ async fn keep(
             Ok(association) => {
                 pause = PAUSES.0;
                 tell(LinkEvent::Up(association.clone()));
+                // This takes its streams before any connection can.
+                let datagrams = flows.carry(&association);
                 state.send_replace(State::Up(association.clone()));
-                let error = ended(&association).await;
+                let (error, ()) = tokio::join!(ended(&association), datagrams);
                 tell(LinkEvent::Down(error.clone()));
                 error
             }
