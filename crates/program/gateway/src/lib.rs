@@ -5,6 +5,9 @@
 //! [`Association`](anabranch::Association), so all of them share its paths, its congestion control and its failover,
 //! and none waits for the losses or the readers of another.
 //!
+//! Datagrams of UDP are messages of it with a limited lifetime. On Linux, `Command` is a program whose whole network is
+//! the near side.
+//!
 //! The crate is thin over the library: the caller brings endpoints and associations. docs/gateway.md describes the
 //! protocol between the two.
 #![forbid(unsafe_code)]
@@ -26,6 +29,8 @@ mod urgency;
 
 pub use access::{Access, Asked, Log};
 pub use far::{Far, FarOptions};
+#[cfg(target_os = "linux")]
+pub use near::command::{Command, Inside, inside};
 pub use near::{Connect, Link, LinkEvent, Near, NearOptions};
 pub use public::is_public;
 pub use rules::{NoRule, Rule, Rules};

@@ -2,6 +2,8 @@
 
 mod associate;
 mod body;
+#[cfg(target_os = "linux")]
+pub(crate) mod command;
 mod fields;
 mod http;
 mod link;

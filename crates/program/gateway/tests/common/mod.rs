@@ -130,14 +130,15 @@ pub(crate) struct Pair {
     far: Option<(Endpoint, JoinHandle<()>)>,
     udp_port: u16,
     options: FarOptions,
-    near: JoinHandle<()>,
+    near: Arc<Near>,
+    serving: JoinHandle<()>,
     accesses: mpsc::UnboundedReceiver<Access>,
     far_log: (mpsc::UnboundedSender<Access>, mpsc::UnboundedReceiver<Access>),
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        self.near.abort();
+        self.serving.abort();
     }
 }
 
@@ -210,9 +211,17 @@ impl Pair {
         let near = Near::new(link, &options, logger(sender));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = listener.local_addr().unwrap();
-        let near = tokio::spawn(async move { near.serve(listener).await });
         let (far, options) = (Some((endpoint, serving)), far_options);
-        Self { proxy, far, udp_port, options, near, accesses, far_log }
+        let serving = tokio::spawn({
+            let near = Arc::clone(&near);
+            async move { near.serve(listener).await }
+        });
+        Self { proxy, far, udp_port, options, near, serving, accesses, far_log }
+    }
+
+    /// The near side.
+    pub(crate) fn near(&self) -> &Arc<Near> {
+        &self.near
     }
 
     /// Ends the far side, and waits until its sockets are closed.
