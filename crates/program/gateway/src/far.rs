@@ -107,8 +107,8 @@ impl Far {
         self.udp.counters.statistics()
     }
 
-    /// Serves the streams and datagrams of an association until it ends. Connections still open then are reset. Must be called
-    /// within a tokio runtime.
+    /// Serves the streams and datagrams of an association until it ends. Connections still open then are reset. Must be
+    /// called within a tokio runtime.
     ///
     /// # Errors
     /// The association was lost.
