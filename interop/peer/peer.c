@@ -35,6 +35,7 @@ static struct {
     int listens;
     enum mode mode;
     const char *local, *remote;
+    const char *secret; /* for authentication, with the number 1 */
     uint16_t port, local_port, udp, remote_udp;
     int streams, unordered, buffer, mtu, associations, silent, interleave;
     uint32_t heartbeat, rto_min, rto_max, path_max_retrans;
@@ -144,12 +145,35 @@ static void set_interleaving(stack_socket s)
         "SCTP_INTERLEAVING_SUPPORTED");
 }
 
+/* Authenticates with a secret, and accepts data and acknowledgements only if they are authenticated (RFC 4895). */
+static void set_authentication(stack_socket s)
+{
+    static const uint8_t chunks[] = {0, 3};
+    for (size_t i = 0; i < sizeof chunks; i++) {
+        struct sctp_authchunk chunk = {chunks[i]};
+        set(s, IPPROTO_SCTP, SCTP_AUTH_CHUNK, &chunk, sizeof chunk, "SCTP_AUTH_CHUNK");
+    }
+    size_t length = strlen(options.secret);
+    struct sctp_authkey *key = allocate(sizeof *key + length);
+    memset(key, 0, sizeof *key);
+    key->sca_keynumber = 1;
+    key->sca_keylength = (uint16_t)length;
+    memcpy(key->sca_key, options.secret, length);
+    set(s, IPPROTO_SCTP, SCTP_AUTH_KEY, key, (socklen_t)(sizeof *key + length), "SCTP_AUTH_KEY");
+    free(key);
+    struct sctp_authkeyid active = {0};
+    active.scact_keynumber = 1;
+    set(s, IPPROTO_SCTP, SCTP_AUTH_ACTIVE_KEY, &active, sizeof active, "SCTP_AUTH_ACTIVE_KEY");
+}
+
 static void set_options(stack_socket s, int family)
 {
     int on = 1;
     set_reconfiguration(s);
     if (options.interleave)
         set_interleaving(s);
+    if (options.secret)
+        set_authentication(s);
     set(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on, "SCTP_NODELAY");
     if (family == AF_INET6) /* usrsctp lacks this option and does not need it */
         stack_option(s, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
@@ -713,7 +737,7 @@ static void usage(void)
             "  [--port N] [--local-port N] [--udp N] [--remote-udp N] [--streams N] [--buffer N]\n"
             "  [--mtu N] [--size N] [--count N] [--seconds S] [--unordered] [--associations N]\n"
             "  [--heartbeat MS] [--rto-min MS] [--rto-max MS] [--pmr N]\n"
-            "  [--silent] [--interleave]\n"
+            "  [--silent] [--interleave] [--secret TEXT]\n"
             "UDP port 0, the default, is native SCTP. Without --associations it serves forever.\n"
             "--silent does not answer packets of unknown associations; two native peers on one\n"
             "host need that.\n");
@@ -730,7 +754,7 @@ static void read_options(int argc, char **argv)
         {"seconds", 1, 0, 't'},    {"unordered", 0, 0, 'o'},  {"associations", 1, 0, 'a'},
         {"heartbeat", 1, 0, 'h'},  {"rto-min", 1, 0, 'i'},    {"rto-max", 1, 0, 'x'},
         {"pmr", 1, 0, 'R'},        {"silent", 0, 0, 'S'},
-        {"interleave", 0, 0, 'I'}, {0, 0, 0, 0}};
+        {"interleave", 0, 0, 'I'}, {"secret", 1, 0, 'k'}, {0, 0, 0, 0}};
     if (argc < 2)
         usage();
     options.listens = strcmp(argv[1], "listen") == 0;
@@ -765,6 +789,7 @@ static void read_options(int argc, char **argv)
         case 'o': options.unordered = 1; break;
         case 'S': options.silent = 1; break;
         case 'I': options.interleave = 1; break;
+        case 'k': options.secret = optarg; break;
         case 'a': options.associations = (int)number; break;
         case 'h': options.heartbeat = (uint32_t)number; break;
         case 'i': options.rto_min = (uint32_t)number; break;

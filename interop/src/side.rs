@@ -77,6 +77,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) buffer: usize,
     /// Outgoing streams of the peer, if it can choose.
     pub(crate) streams: Option<u16>,
+    /// The secret with which the peer authenticates, if it can.
+    pub(crate) secret: Option<&'static str>,
     pub(crate) config: AssociationConfig,
     /// Impairment of the packets, if any.
     pub(crate) impairment: Option<&'a ImpairmentFile>,
@@ -85,7 +87,8 @@ pub(crate) struct Setting<'a> {
 impl Default for Setting<'_> {
     fn default() -> Self {
         let (mode, config) = (Mode::Echo, config());
-        Self { links: &[0], mode, buffer: 4 << 20, streams: None, config, impairment: None }
+        let (streams, secret, impairment) = (None, None, None);
+        Self { links: &[0], mode, buffer: 4 << 20, streams, secret, config, impairment }
     }
 }
 
@@ -94,7 +97,7 @@ impl Setting<'_> {
     pub(crate) fn start<'a>(&'a self, lane: &'a Lane, slot: u16, listens: bool) -> Start<'a> {
         let (path_max_retrans, rto_max) =
             (self.config.paths.path_max_retrans, self.config.timers.rto_max);
-        let Setting { links, mode, buffer, streams, .. } = *self;
+        let Setting { links, mode, buffer, streams, secret, .. } = *self;
         let interleaves = self.config.sending.interleaving;
         Start {
             lane,
@@ -105,6 +108,7 @@ impl Setting<'_> {
             buffer,
             streams,
             interleaves,
+            secret,
             path_max_retrans,
             rto_max,
         }

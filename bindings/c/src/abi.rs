@@ -138,6 +138,15 @@ plain! {
     struct ResetStreams { assoc_id: i32, flags: u16, number_streams: u16, }
     /// For SCTP_ADD_STREAMS (RFC 6525 section 6.3.4).
     struct AddStreams { assoc_id: i32, inbound: u16, outbound: u16, }
+    /// For SCTP_AUTH_KEY; the secret follows (RFC 6458 section 8.3.3).
+    struct Authkey { assoc_id: i32, number: u16, length: u16, }
+    struct AuthkeyId { assoc_id: i32, number: u16, pad: u16, }
+    /// For SCTP_LOCAL_AUTH_CHUNKS and SCTP_PEER_AUTH_CHUNKS; the types follow.
+    struct Authchunks { assoc_id: i32, number_of_chunks: u32, }
+    struct AuthkeyEvent {
+        kind: u16, flags: u16, length: u32, number: u16, other: u16, indication: u32,
+        assoc_id: i32,
+    }
     struct ShutdownEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
     struct SenderDryEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
     /// Our own: the name is null-terminated, and a text follows.
@@ -211,6 +220,13 @@ pub(crate) mod option {
     pub(crate) const FRAGMENT_INTERLEAVE: i32 = 18;
     pub(crate) const PARTIAL_DELIVERY_POINT: i32 = 19;
     pub(crate) const MAX_BURST: i32 = 20;
+    pub(crate) const AUTH_CHUNK: i32 = 21;
+    pub(crate) const HMAC_IDENT: i32 = 22;
+    pub(crate) const AUTH_KEY: i32 = 23;
+    pub(crate) const AUTH_ACTIVE_KEY: i32 = 24;
+    pub(crate) const AUTH_DELETE_KEY: i32 = 25;
+    pub(crate) const PEER_AUTH_CHUNKS: i32 = 26;
+    pub(crate) const LOCAL_AUTH_CHUNKS: i32 = 27;
     pub(crate) const GET_ASSOC_NUMBER: i32 = 28;
     pub(crate) const GET_ASSOC_ID_LIST: i32 = 29;
     pub(crate) const AUTO_ASCONF: i32 = 30;
@@ -218,6 +234,7 @@ pub(crate) mod option {
     pub(crate) const RECVRCVINFO: i32 = 32;
     pub(crate) const RECVNXTINFO: i32 = 33;
     pub(crate) const DEFAULT_SNDINFO: i32 = 34;
+    pub(crate) const AUTH_DEACTIVATE_KEY: i32 = 35;
     pub(crate) const PEER_ADDR_THLDS_V2: i32 = 37;
     pub(crate) const NRSACK_SUPPORTED: i32 = 0x30;
     pub(crate) const GET_ASSOC_STATS: i32 = 112;
@@ -234,6 +251,7 @@ pub(crate) mod option {
     pub(crate) const STREAM_SCHEDULER_VALUE: i32 = 124;
     pub(crate) const INTERLEAVING_SUPPORTED: i32 = 125;
     pub(crate) const EVENT: i32 = 127;
+    pub(crate) const AUTH_SUPPORTED: i32 = 129;
     pub(crate) const ECN_SUPPORTED: i32 = 130;
     /// The number of FreeBSD and usrsctp.
     pub(crate) const PLUGGABLE_CC: i32 = 0x1202;
@@ -313,6 +331,10 @@ pub(crate) mod event {
     pub(crate) const SENDER_DRY: u16 = 0x8009;
     pub(crate) const STREAM_RESET: u16 = 0x800a;
     pub(crate) const ASSOC_RESET: u16 = 0x800b;
+    /// SCTP_AUTH_NEW_KEY and the other values of `auth_indication`.
+    pub(crate) const NEW_KEY: u32 = 0;
+    pub(crate) const FREE_KEY: u32 = 1;
+    pub(crate) const NO_AUTH: u32 = 2;
     pub(crate) const STREAM_CHANGE: u16 = 0x800c;
     pub(crate) const SEND_FAILED_EVENT: u16 = 0x800d;
     /// Our own.
@@ -407,6 +429,15 @@ mod tests {
             ("SCTP_PARTIAL_DELIVERY_POINT", option::PARTIAL_DELIVERY_POINT),
             ("SCTP_MAX_BURST", option::MAX_BURST),
             ("SCTP_PLUGGABLE_CC", option::PLUGGABLE_CC),
+            ("SCTP_AUTH_CHUNK", option::AUTH_CHUNK),
+            ("SCTP_HMAC_IDENT", option::HMAC_IDENT),
+            ("SCTP_AUTH_KEY", option::AUTH_KEY),
+            ("SCTP_AUTH_ACTIVE_KEY", option::AUTH_ACTIVE_KEY),
+            ("SCTP_AUTH_DELETE_KEY", option::AUTH_DELETE_KEY),
+            ("SCTP_AUTH_DEACTIVATE_KEY", option::AUTH_DEACTIVATE_KEY),
+            ("SCTP_PEER_AUTH_CHUNKS", option::PEER_AUTH_CHUNKS),
+            ("SCTP_LOCAL_AUTH_CHUNKS", option::LOCAL_AUTH_CHUNKS),
+            ("SCTP_AUTH_SUPPORTED", option::AUTH_SUPPORTED),
             ("SCTP_GET_ASSOC_NUMBER", option::GET_ASSOC_NUMBER),
             ("SCTP_GET_ASSOC_ID_LIST", option::GET_ASSOC_ID_LIST),
             ("SCTP_AUTO_ASCONF", option::AUTO_ASCONF),

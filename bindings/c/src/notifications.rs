@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use anabranch::ReconfigurationResult;
+use anabranch::{AuthenticationChange, ReconfigurationResult};
 use anabranch_sockets::{
     AddressChange, AssocChange, AssocId, Event, EventKind, FailedMessage, Notification, SendFlags,
     SendInfo,
@@ -10,9 +10,9 @@ use anabranch_sockets::{
 use bytes::Bytes;
 
 use crate::abi::{
-    self, AdaptationEvent, AssocChange as AssocChangeC, AssocResetEvent, NamedEvent, PaddrChange,
-    PdapiEvent, Plain, RemoteError, SendFailed, SendFailedEvent, SenderDryEvent, ShutdownEvent,
-    Sndinfo, Sndrcvinfo, StreamChangeEvent, StreamResetEvent, event, reset,
+    self, AdaptationEvent, AssocChange as AssocChangeC, AssocResetEvent, AuthkeyEvent, NamedEvent,
+    PaddrChange, PdapiEvent, Plain, RemoteError, SendFailed, SendFailedEvent, SenderDryEvent,
+    ShutdownEvent, Sndinfo, Sndrcvinfo, StreamChangeEvent, StreamResetEvent, event, reset,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -129,6 +129,16 @@ fn structure(Notification { id: AssocId(assoc_id), event }: &Notification) -> Ve
                 inbound_streams: *inbound_streams,
                 outbound_streams: *outbound_streams,
             };
+            with_length(&event, data)
+        }
+        Event::Authentication { change, key: number } => {
+            let indication = match change {
+                AuthenticationChange::NewKey => event::NEW_KEY,
+                AuthenticationChange::FreeKey => event::FREE_KEY,
+                _ => event::NO_AUTH,
+            };
+            let (number, zero) = (*number, abi::zeroed());
+            let event = AuthkeyEvent { kind, number, indication, assoc_id, ..zero };
             with_length(&event, data)
         }
         Event::Named { name, .. } => {

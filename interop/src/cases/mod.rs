@@ -1,5 +1,6 @@
 //! The interoperability cases.
 
+mod authentication;
 mod data;
 mod ends;
 mod interleaving;
@@ -54,6 +55,8 @@ pub(crate) enum Case {
     ResetIn,
     /// Both sides add streams of both directions, and use them.
     AddStreams,
+    /// Both sides authenticate data with a secret, with losses; who has another secret gets nothing.
+    Auth,
     /// Both sides send at the same time through queues that mark packets in place of dropping them.
     Ecn,
     /// The last two of a few packets are lost: a tail probe detects that before any timer.
@@ -81,7 +84,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 28] = [
+    pub(crate) const ALL: [Case; 29] = [
         Case::Connect,
         Case::Accept,
         Case::Lengths,
@@ -99,6 +102,7 @@ impl Case {
         Case::ResetOut,
         Case::ResetIn,
         Case::AddStreams,
+        Case::Auth,
         Case::Ecn,
         Case::Multipath,
         Case::Paths,
@@ -132,6 +136,7 @@ impl Case {
             Case::ResetOut => "reset-out",
             Case::ResetIn => "reset-in",
             Case::AddStreams => "add-streams",
+            Case::Auth => "auth",
             Case::Ecn => "ecn",
             Case::Multipath => "multipath",
             Case::Paths => "paths",
@@ -214,6 +219,9 @@ impl Case {
             (Case::Ecn, kind) if kind.is_webrtc() => {
                 Some("the peer has no ECN: that nothing is marked is checked")
             }
+            (Case::Auth, kind) if kind.is_webrtc() => {
+                Some("the peer has no AUTH: that nothing is authenticated is checked")
+            }
             (Case::ResetIn, kind) if kind.is_webrtc() => {
                 Some("the peer resets its streams, but not on request")
             }
@@ -243,6 +251,7 @@ impl Case {
             Case::ResetOut => reconfiguration::reset_out(lane, slot).await,
             Case::ResetIn => reconfiguration::reset_in(lane, slot).await,
             Case::AddStreams => reconfiguration::add_streams(lane, slot).await,
+            Case::Auth => authentication::both(lane, slot).await,
             Case::Ecn => data::ecn(lane, slot).await,
             Case::Multipath => data::multipath(lane, slot).await,
             Case::Paths => paths::cut_each(lane, slot).await,

@@ -127,6 +127,8 @@ pub(crate) struct Start<'a> {
     pub(crate) streams: Option<u16>,
     /// Whether it interleaves messages, if it can.
     pub(crate) interleaves: bool,
+    /// The secret with which it authenticates, if it can.
+    pub(crate) secret: Option<&'static str>,
     pub(crate) path_max_retrans: u32,
     pub(crate) rto_max: Duration,
 }
@@ -165,6 +167,8 @@ impl Start<'_> {
             arguments.push("--silent".into());
         }
         arguments.extend(self.interleaves.then(|| "--interleave".into()));
+        arguments
+            .extend(self.secret.into_iter().flat_map(|secret| ["--secret".into(), secret.into()]));
         arguments
     }
 

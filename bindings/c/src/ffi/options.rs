@@ -1,6 +1,7 @@
 //! `getsockopt` and `setsockopt` (RFC 6458 section 8).
 
 mod associations;
+mod authentication;
 mod carrier;
 mod counters;
 mod events;
@@ -34,7 +35,7 @@ type Row = (c_int, Set, Get);
 type Set = fn(&Socket, &[u8]) -> Result<(), Errno>;
 type Get = fn(&Socket, &[u8]) -> Result<Vec<u8>, Errno>;
 
-const TABLES: [&[Row]; 11] = [
+const TABLES: [&[Row]; 12] = [
     associations::ROWS,
     paths::ROWS,
     events::ROWS,
@@ -42,6 +43,7 @@ const TABLES: [&[Row]; 11] = [
     reliability::ROWS,
     interleaving::ROWS,
     reconfiguration::ROWS,
+    authentication::ROWS,
     extensions::ROWS,
     carrier::ROWS,
     &[(option::NAMED, named::set, named::get)],
@@ -204,6 +206,13 @@ fn id_at(name: c_int) -> Option<usize> {
         | option::RESET_STREAMS
         | option::RESET_ASSOC
         | option::ADD_STREAMS
+        | option::AUTH_KEY
+        | option::AUTH_ACTIVE_KEY
+        | option::AUTH_DEACTIVATE_KEY
+        | option::AUTH_DELETE_KEY
+        | option::LOCAL_AUTH_CHUNKS
+        | option::PEER_AUTH_CHUNKS
+        | option::AUTH_SUPPORTED
         | option::REMOTE_UDP_ENCAPS_PORT
         | option::NAMED
         | option::COUNTER => Some(0),

@@ -2,6 +2,8 @@
  * returns the value that was set. Invalid values are refused and change nothing. */
 #include "rfc6458.h"
 
+#include <stddef.h>
+
 #define REFUSED(s, name, value, with)                                                        \
     CHECK((errno = 0, CALL(setsockopt)(s, IPPROTO_SCTP, name, &(value), sizeof(value)) == -1 \
                           && errno == (with)))
@@ -84,6 +86,42 @@ static void association(sock s)
     GET(s, SCTP_DEFAULT_SNDINFO, info);
     CHECK(info.snd_sid == 3 && (info.snd_flags & SCTP_UNORDERED));
     CHECK(info.snd_ppid == htonl(8) && info.snd_context == 44);
+}
+
+static void authentication(sock s)
+{
+    /* Not all builds of usrsctp have SHA-256. */
+    struct { uint32_t count; uint16_t identifiers[2]; } sha1 = {1, {SCTP_AUTH_HMAC_ID_SHA1, 0}},
+                                                       got = {0};
+    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_HMAC_IDENT, &sha1, 6) == 0);
+    socklen_t listed = sizeof got;
+    CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_HMAC_IDENT, &got, &listed) == 0 && listed == 6);
+    CHECK(got.count == 1 && got.identifiers[0] == SCTP_AUTH_HMAC_ID_SHA1);
+    /* SHA-1 must be in the list. */
+    struct { uint32_t count; uint16_t identifiers[2]; } without = {1, {SCTP_AUTH_HMAC_ID_SHA256, 0}};
+    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_HMAC_IDENT, &without, 6) == -1 && errno == EINVAL);
+    struct sctp_authchunk data = {0}, init = {1};
+    SET(s, SCTP_AUTH_CHUNK, data);
+    REFUSED(s, SCTP_AUTH_CHUNK, init, EINVAL);
+    struct { struct sctp_authchunks head; uint8_t chunks[64]; } local = {0};
+    socklen_t length = sizeof local;
+    CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_LOCAL_AUTH_CHUNKS, &local, &length) == 0);
+    /* usrsctp's structure has no field for the number. */
+    size_t before = offsetof(struct sctp_authchunks, gauth_chunks);
+    CHECK(length > before && memchr((char *)&local + before, 0, length - before));
+    _Alignas(8) char room[sizeof(struct sctp_authkey) + 6];
+    struct sctp_authkey *key = (struct sctp_authkey *)room;
+    *key = (struct sctp_authkey){.sca_keynumber = 7, .sca_keylength = 6};
+    memcpy(room + sizeof *key, "secret", 6);
+    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_AUTH_KEY, room, sizeof room) == 0);
+    struct sctp_authkeyid active = {.scact_keynumber = 8};
+    REFUSED(s, SCTP_AUTH_ACTIVE_KEY, active, EINVAL);
+    active.scact_keynumber = 7;
+    SET(s, SCTP_AUTH_ACTIVE_KEY, active);
+    active.scact_keynumber = 0;
+    GET(s, SCTP_AUTH_ACTIVE_KEY, active);
+    CHECK(active.scact_keynumber == 7);
+    REFUSED(s, SCTP_AUTH_DELETE_KEY, active, EINVAL);
 }
 
 static void reliability(sock s)
@@ -223,6 +261,7 @@ int main(void)
         paths(s);
         association(s);
         reliability(s);
+        authentication(s);
         switches(s);
         interleaving(s);
         schedulers(s);

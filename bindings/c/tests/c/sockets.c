@@ -411,7 +411,6 @@ static void options(void)
     CHECK(anabranch_getsockopt(near, SOL_SOCKET, SO_TYPE, &value, &length) == 0);
     CHECK(value == SOCK_STREAM);
     value = 1;
-    FAILS(option(near, IPPROTO_SCTP, SCTP_AUTH_ACTIVE_KEY, &value, sizeof value), ENOPROTOOPT);
     SET(near, SCTP_DISABLE_FRAGMENTS, value);
     FAILS(option(near, IPPROTO_SCTP, SCTP_I_WANT_MAPPED_V4_ADDR, &value, sizeof value), EINVAL);
     FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &value, sizeof value), EINVAL);

@@ -255,7 +255,11 @@ fn cannot_bind(error: BindError) -> Failure {
 
 /// The options of an association.
 pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
-    config_of(options.profile.as_deref(), &options.policies)
+    let mut config = config_of(options.profile.as_deref(), &options.policies)?;
+    if let Some(key) = &options.auth_key {
+        key.apply(&mut config)?;
+    }
+    Ok(config)
 }
 
 /// The options of an association that carries files. They are sent as fast as the path allows, with the same

@@ -1,8 +1,10 @@
 //! Metrics of endpoints in the text format of Prometheus (version 0.0.4).
 
 use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
 
 use anabranch::{Counter, CounterKind, PathState, PathStatistics, Statistics, Unit};
+use anabranch_gateway::Traffic;
 
 use crate::control::{AssociationView, View};
 use crate::counters::{self, Noted};
@@ -12,6 +14,24 @@ use crate::transport::requests::Requests;
 /// Maximum number of associations of an endpoint that have their own series. Each has about a hundred, so
 /// a response is smaller than 10 MB.
 const MOST_EACH: usize = 512;
+
+/// What the gateway of this process carries.
+static GATEWAY: OnceLock<Arc<Traffic>> = OnceLock::new();
+
+/// Adds the metrics of the gateway of this process, which has one at most.
+pub(crate) fn also(traffic: &Arc<Traffic>) {
+    // A process runs one command.
+    let _ = GATEWAY.set(Arc::clone(traffic));
+}
+
+/// The metrics of this process: those of its endpoint, and of its gateway if it is one.
+pub(crate) fn of_process(view: View, each: bool) -> String {
+    let mut all = text(&[view], each);
+    if let Some(traffic) = GATEWAY.get() {
+        all.push_str(&traffic.prometheus());
+    }
+    all
+}
 
 /// One metric: name, kind, help text, and samples with their labels.
 struct Metric {

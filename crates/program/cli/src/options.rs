@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch::config::units;
-use anabranch::{Encapsulation, Endpoint};
+use anabranch::{AssociationConfig, Encapsulation, Endpoint, SharedKeys};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -96,6 +96,10 @@ pub(crate) struct SctpOptions {
     /// packets, states; 'anabranch qlog' reads it
     #[arg(long, value_name = "FILE")]
     pub(crate) qlog: Option<PathBuf>,
+    /// Authenticate chunks with the secret in this file, as key ID from 0 to 65535 (RFC 4895); the other side needs
+    /// the same. Sets --authentication on, and --authenticated-chunks says which. A newline at its end does not count
+    #[arg(long, value_name = "ID=FILE", value_parser = AuthKey::parse)]
+    pub(crate) auth_key: Option<AuthKey>,
     // Keep this last: options after it would be listed under its heading.
     #[command(flatten)]
     pub(crate) policies: PolicyOptions,
@@ -114,10 +118,40 @@ impl SctpOptions {
             ("--metrics", self.metrics.is_some()),
             ("--capture", self.capture.is_some()),
             ("--qlog", self.qlog.is_some()),
+            ("--auth-key", self.auth_key.is_some()),
         ]
         .into_iter()
         .filter_map(|(name, given)| given.then_some(name))
         .chain(self.policies.given())
+    }
+}
+
+/// A file with a secret for authentication, and the secret's identifier.
+#[derive(Clone, Debug)]
+pub(crate) struct AuthKey {
+    id: u16,
+    file: PathBuf,
+}
+
+impl AuthKey {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (id, file) = text.split_once('=').ok_or("it must be ID=FILE")?;
+        let id = id.parse().map_err(|_| "ID must be a number from 0 to 65535")?;
+        Ok(Self { id, file: file.into() })
+    }
+
+    /// Has the association authenticate chunks with this secret only.
+    pub(crate) fn apply(&self, config: &mut AssociationConfig) -> Result<(), Failure> {
+        let file = self.file.display();
+        let secret = std::fs::read(&self.file)
+            .map_err(|error| Failure::failed(format!("--auth-key: {file}: {error}")))?;
+        let secret = secret.strip_suffix(b"\n").unwrap_or(&secret);
+        if secret.is_empty() {
+            return Err(Failure::failed(format!("--auth-key: {file} is empty")));
+        }
+        config.keys = SharedKeys::new(self.id, secret);
+        config.authentication.authentication = true;
+        Ok(())
     }
 }
 

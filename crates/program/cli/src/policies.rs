@@ -91,6 +91,7 @@ fn value_name(kind: Kind) -> &'static str {
         Kind::Count { .. } => "N",
         Kind::Switch => "on|off",
         Kind::Word(_) => "WORD",
+        Kind::List(_) => "LIST",
         _ => "FORM",
     }
 }
@@ -107,6 +108,7 @@ fn heading(section: &str) -> &'static str {
         "receiving" => "Receiving",
         "sending" => "Sending",
         "mtu" => "Path MTU",
+        "authentication" => "Authentication",
         _ => "Protocol",
     }
 }

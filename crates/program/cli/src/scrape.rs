@@ -105,7 +105,7 @@ async fn answer(
         }
     }
     let view = || endpoint.map_or_else(View::of_process, View::of);
-    let answer = response(&request, terms, || metrics::text(&[view()], terms.each));
+    let answer = response(&request, terms, || metrics::of_process(view(), terms.each));
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await
 }

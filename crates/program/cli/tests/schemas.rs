@@ -197,6 +197,63 @@ fn transfers_over_tcp() {
 }
 
 #[test]
+fn files_for_one_person() {
+    let here = tempfile::tempdir().unwrap();
+    std::fs::write(here.path().join("f"), "abc").unwrap();
+    let mut sender =
+        Server::start_command(&["send"], &["--listen", "127.0.0.1:0", "f"], here.path());
+    check("send", &sender.listening.to_string());
+    let line = sender.listening["invitation"].as_str().unwrap().to_owned();
+    std::fs::create_dir(here.path().join("to")).unwrap();
+    let arguments = ["receive", &line, "--key", "key", "--directory", "to", "--json"];
+    let received = run(&arguments, here.path());
+    let events = check("receive", &received.stdout);
+    assert_eq!(events, ["connected", "listed", "began", "file", "done"]);
+    for event in ["connected", "done"] {
+        assert_eq!(check("send", &sender.line().to_string()), [event]);
+    }
+    assert_eq!(sender.wait(), Some(0));
+    check("receive", &run(&["receive", "x", "--json"], here.path()).stdout);
+}
+
+#[test]
+fn the_gateway_and_its_status() {
+    let keys = tempfile::tempdir().unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--key", "far.key"];
+    let mut far = Server::start_command(&["gateway", "far"], &arguments, keys.path());
+    check("gateway-far", &far.listening.to_string());
+    let line = far.listening["invitation"].as_str().unwrap().to_owned();
+    let arguments =
+        ["--listen", "127.0.0.1:0", "--key", "near.key", "--uplink", "127.0.0.2:limit=1GB/d"];
+    let mut near = Server::start_command(&["gateway", "near", &line], &arguments, keys.path());
+    check("gateway-near", &near.listening.to_string());
+    assert_eq!(check("gateway-near", &near.line().to_string()), ["connected"]);
+    assert_eq!(check("gateway-far", &far.line().to_string()), ["accepted"]);
+    let ask = |path: &str| {
+        use std::io::{Read as _, Write as _};
+        let host = near.listening["listen"].as_str().unwrap();
+        let mut tcp = std::net::TcpStream::connect(host).unwrap();
+        write!(tcp, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        tcp.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let (_, path) = near.listening["status"].as_str().unwrap().split_once("/status").unwrap();
+    let status = ask(&format!("/status.json{path}"));
+    check("gateway-status", &status);
+    ask("http://no.such.name.invalid/");
+    let connection = loop {
+        let line = near.line();
+        if line["event"] == "connection" {
+            break line;
+        }
+    };
+    check("gateway-near", &connection.to_string());
+    assert_eq!(near.interrupt(), Some(0));
+    assert_eq!(far.interrupt(), Some(0));
+}
+
+#[test]
 fn endpoints_that_run() {
     let site = Site::new(&[]);
     let control = site.path().join("control");

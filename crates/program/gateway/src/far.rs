@@ -25,6 +25,7 @@ use crate::rules::Rules;
 use crate::status::{Refusal, Status};
 use crate::stream::Stream;
 use crate::target::{Malformed, Target};
+use crate::traffic::{Amount, Carries, Traffic};
 use crate::udp::counters::{self, UdpStatistics};
 
 /// How long the request of a stream may take to arrive. It is the first thing on it, so usually it is there.
@@ -69,11 +70,21 @@ pub struct Far {
     places: Arc<Semaphore>,
     udp: Arc<Udp>,
     log: Log,
+    traffic: Arc<Traffic>,
 }
 
 impl fmt::Debug for Far {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Far").field("places", &self.places.available_permits()).finish()
+    }
+}
+
+/// The bytes of a stream of the near side: those to TCP are towards the target.
+struct FromStream(Arc<Meter>);
+
+impl Carries for FromStream {
+    fn carried(&self) -> Amount {
+        Amount::new(self.0.to_tcp.load(Relaxed), self.0.from_tcp.load(Relaxed))
     }
 }
 
@@ -90,6 +101,9 @@ impl Far {
     /// `log` is called for each connection that ends.
     pub fn new(options: FarOptions, log: Log) -> Self {
         let FarOptions { rules, connections, connect_timeout, udp_flows, udp_idle } = options;
+        // Which hosts are reached is not recorded here.
+        let traffic = Traffic::new(0);
+        let log = traffic.counting(log);
         let dialler = Arc::new(Dialler::new(rules, connect_timeout));
         let udp = Udp {
             dialler: Arc::clone(&dialler),
@@ -99,7 +113,13 @@ impl Far {
             counters: counters::Shared::default(),
             buffer: udp::buffer(),
         };
-        Self { dialler, places: Arc::new(Semaphore::new(connections)), udp: Arc::new(udp), log }
+        let places = Arc::new(Semaphore::new(connections));
+        Self { dialler, places, udp: Arc::new(udp), log, traffic }
+    }
+
+    /// What was carried, without hosts.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
     }
 
     /// What happened to datagrams so far.
@@ -141,9 +161,11 @@ impl Far {
 
     async fn stream(&self, stream: Stream, client: Option<std::net::SocketAddr>) {
         let began = Instant::now();
-        let meter = Meter::default();
+        let meter = Arc::new(Meter::default());
+        let counted = self.traffic.begin("", FromStream(Arc::clone(&meter)));
         let mut ended = Ended::default();
         self.answer(stream, &meter, &mut ended).await;
+        drop(counted);
         (self.log)(Access {
             asked: Asked::Stream,
             client,

@@ -2,7 +2,7 @@
 
 use anabranch_proto::config::{Bundling, LossDetection, MetricCache, Reordering, Undo};
 use anabranch_proto::congestion::ControllerChoice;
-use anabranch_proto::{AssociationConfig, BurstControl};
+use anabranch_proto::{AssociationConfig, BurstControl, ChunkTypes};
 
 use crate::engine::Engine;
 use crate::engines;
@@ -48,6 +48,10 @@ pub enum Tuning {
     Interleaved,
     /// The defaults without pacing and without any extension that the two sides negotiate.
     NoExtensions,
+    /// The defaults without pacing, with authentication (RFC 4895, SHA-256) of requests, but not of data.
+    AuthenticatedRequests,
+    /// The same with authentication of all data.
+    AuthenticatedData,
     /// Strictly RFC 9260.
     Rfc9260,
     /// The same with multiple fast retransmit.
@@ -98,6 +102,15 @@ impl Tuning {
                 let mut options = Tuning::Unpaced.association(config);
                 options.sending.partial_reliability = false;
                 options.sending.stream_reconfiguration = false;
+                options
+            }
+            Tuning::AuthenticatedRequests | Tuning::AuthenticatedData => {
+                let mut options = Tuning::Unpaced.association(config);
+                let data = self == Tuning::AuthenticatedData;
+                // DATA, or RE-CONFIG.
+                let chunks: &[u8] = if data { &[0] } else { &[130] };
+                options.authentication.authentication = true;
+                options.authentication.authenticated_chunks = ChunkTypes::of(chunks);
                 options
             }
             Tuning::Rfc9260 => AssociationConfig::rfc9260(),

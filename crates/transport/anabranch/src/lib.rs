@@ -67,17 +67,18 @@ pub use anabranch_impair as impair;
 pub use anabranch_proto::config;
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
-    AssociationConfig, ConfigError, Coupling, DormantBehaviour, Encapsulation, EndpointConfig,
-    InitiationOrder, IpVersions, MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice,
-    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, SlowPaths,
-    Vigilance,
+    AssociationConfig, ChunkTypes, ConfigError, Coupling, DormantBehaviour, Encapsulation,
+    EndpointConfig, HmacAlgorithm, InitiationOrder, IpVersions, KeyError, MultipathConfig,
+    MultipathMode, OutOfTheBlue, PathChoice, ProtocolUnreachable, RetransmissionPolicy,
+    RetransmissionPrecedence, RtoFloor, SharedKeys, SlowPaths, Vigilance,
 };
 pub use anabranch_proto::{
-    AssociationState, Blocked, Blocking, CloseReason, Counter, CounterKind, Counters, Detail,
-    Features, GivenUpBy, GivenUpMessages, HeldBack, InQlog, InSockets, Message, NoSuchPath,
-    Notification, NotificationKind, Number, OutgoingMessage, PathId, PathMetrics, PathState,
-    PathStatistics, PathTotals, Payload, Ppid, ReconfigurationError, ReconfigurationResult,
-    Reliability, RetransmissionQueue, Statistics, StreamDirection, StreamPriority, Unit,
+    AssociationState, AuthenticationChange, Blocked, Blocking, CloseReason, Counter, CounterKind,
+    Counters, Detail, Features, GivenUpBy, GivenUpMessages, HeldBack, InQlog, InSockets, Message,
+    NoSuchPath, Notification, NotificationKind, Number, OutgoingMessage, PathId, PathMetrics,
+    PathState, PathStatistics, PathTotals, Payload, Ppid, ReconfigurationError,
+    ReconfigurationResult, Reliability, RetransmissionQueue, Statistics, StreamDirection,
+    StreamPriority, Unit,
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};

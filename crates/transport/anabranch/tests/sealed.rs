@@ -251,6 +251,27 @@ async fn uplinks_are_switched_off_and_on() {
 }
 
 #[tokio::test]
+async fn uplinks_come_in_the_place_of_others() {
+    let setup = set_up(Allow::Any).await;
+    let (client, handle) = client(&setup.invitation, SecretKey::generate().unwrap());
+    let (near, far) = connect(&setup, &client).await;
+    until("two paths", || usable(&near).len() == 2 && usable(&far).len() == 2).await;
+    handle.replace_uplink(4, Uplink::address(uplink(4)));
+    handle.replace_uplink(8, Uplink::address(uplink(8)));
+    until("three paths", || usable(&near).len() == 3 && usable(&far).len() == 3).await;
+    // One that is not there closes the sockets of the one before it.
+    handle.replace_uplink(0, Uplink::interface("missing"));
+    until("two paths", || usable(&near).len() == 2).await;
+    handle.replace_uplink(0, Uplink::address(uplink(9)));
+    until("three paths again", || usable(&near).len() == 3 && usable(&far).len() == 3).await;
+    transfer(&near, &far, 20, |_| {}).await;
+    transfer(&far, &near, 20, |_| {}).await;
+    let packets = &setup.translator.state.lock().unwrap().packets;
+    assert!(packets.contains_key(&uplink(4)) && packets.contains_key(&uplink(9)));
+    assert!(!packets.contains_key(&uplink(8)));
+}
+
+#[tokio::test]
 async fn only_invited_keys_connect() {
     let setup = set_up(Allow::nobody()).await;
     let secret = SecretKey::generate().unwrap();

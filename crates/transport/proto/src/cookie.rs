@@ -10,6 +10,7 @@ use std::time::Duration;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
+use crate::authentication::{KeyVector, KeyVectors};
 use crate::config::EndpointConfig;
 use crate::features::Features;
 use crate::time::{Instant, nanos};
@@ -50,6 +51,9 @@ pub(crate) struct CookieContents {
     pub(crate) adaptation_indication: Option<u32>,
     /// The addresses that the peer listed, at most [`MAX_ADDRESSES`].
     pub(crate) addresses: Vec<IpAddr>,
+    /// What both sides said of authentication, if it was agreed on; no secrets.
+    // req: rfc4895 6.3 "chunk MUST NOT contain any endpoint pair"
+    pub(crate) vectors: Option<KeyVectors>,
 }
 
 /// Why a cookie was not accepted.
@@ -218,6 +222,11 @@ impl CookieContents {
         if let Some(indication) = self.adaptation_indication {
             out.extend_from_slice(&indication.to_be_bytes());
         }
+        for vector in self.vectors.iter().flat_map(|both| [&both.own, &both.peer]) {
+            let length = u16::try_from(vector.bytes().len()).unwrap_or(0);
+            out.extend_from_slice(&length.to_be_bytes());
+            out.extend_from_slice(vector.bytes());
+        }
         write_address(self.local, out);
         write_address(self.remote, out);
         self.addresses.iter().take(MAX_ADDRESSES).for_each(|&address| write_address(address, out));
@@ -246,10 +255,17 @@ impl CookieContents {
                 [0] => None,
                 _ => Some(reader.u32()?),
             },
-            local: reader.address()?,
-            remote: reader.address()?,
+            // Only with this feature is there something before the addresses.
+            vectors: None,
+            local: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            remote: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             addresses: Vec::new(),
         };
+        if contents.features.has(Features::AUTHENTICATION) {
+            contents.vectors = Some(KeyVectors { own: reader.vector()?, peer: reader.vector()? });
+        }
+        contents.local = reader.address()?;
+        contents.remote = reader.address()?;
         while !reader.0.is_empty() {
             if contents.addresses.len() == MAX_ADDRESSES {
                 return None;
@@ -289,6 +305,13 @@ impl Reader<'_> {
 
     fn u32(&mut self) -> Option<u32> {
         self.take().map(u32::from_be_bytes)
+    }
+
+    fn vector(&mut self) -> Option<KeyVector> {
+        let length = usize::from(self.u16()?);
+        let (vector, rest) = self.0.split_at_checked(length.min(KeyVector::MOST))?;
+        self.0 = rest;
+        Some(KeyVector::from_bytes(vector))
     }
 
     fn address(&mut self) -> Option<IpAddr> {
@@ -338,6 +361,7 @@ mod tests {
             features: Features::NR_SACK,
             adaptation_indication: Some(4),
             addresses: vec![IpAddr::from([10, 0, 0, 2]), "2001:db8::8".parse().unwrap()],
+            vectors: None,
         }
     }
 
@@ -352,6 +376,13 @@ mod tests {
         let few = CookieContents { addresses: vec![], adaptation_indication: None, ..contents() };
         let cookie = jar.seal(&few, at(1000));
         assert_eq!(jar.open(&cookie, PACKET, at(1001)), Ok(few));
+        let own = KeyVector::from_bytes(&[1; 36]);
+        let peer = KeyVector::from_bytes(&[2; KeyVector::MOST]);
+        let features = Features::AUTHENTICATION;
+        let long =
+            CookieContents { vectors: Some(KeyVectors { own, peer }), features, ..contents() };
+        let cookie = jar.seal(&long, at(1000));
+        assert_eq!(jar.open(&cookie, PACKET, at(1001)), Ok(long));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::fmt;
 use anabranch_wire::cause_code;
 use bytes::Bytes;
 
+use crate::named::named;
+
 pub use notification::{Detail, InQlog, InSockets, Notification, NotificationKind};
 
 /// Identifies an association for the lifetime of its [`Endpoint`](crate::Endpoint): an identifier is never
@@ -35,6 +37,24 @@ pub enum Event {
     /// Something else happened to the association.
     Notification(Notification),
 }
+
+/// What happened to the authentication of an association (RFC 6458 section 6.1.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AuthenticationChange {
+    /// The peer authenticates with another key from now on.
+    NewKey,
+    /// A key that was deactivated is no longer used. Only the socket layer reports this.
+    FreeKey,
+    /// The peer does not support authentication, so nothing is authenticated.
+    NotSupported,
+}
+
+named!(AuthenticationChange {
+    NewKey = "new-key",
+    FreeKey = "free-key",
+    NotSupported = "not-supported",
+});
 
 /// State of a path (RFC 9260 sections 5.4 and 8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

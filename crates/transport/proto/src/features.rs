@@ -67,6 +67,12 @@ macro_rules! features {
                 parameter: Some(Parameter::EcnCapable),
                 needs: Features::NONE,
             }
+            /// Chunks may be authenticated (RFC 4895).
+            AUTHENTICATION = 128, "authentication", wanted by authentication.authentication {
+                chunks: &[kind::AUTH],
+                parameter: None,
+                needs: Features::NONE,
+            }
             /// Packets carry timestamps (caro 2.4.2).
             TIMESTAMPS = 1, "timestamps", wanted by recovery.timestamps {
                 chunks: &[kind::TIMESTAMP],
@@ -162,6 +168,11 @@ impl Features {
                 return consistent;
             }
         }
+    }
+
+    /// The set without these, and without what needs them.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0).consistent()
     }
 
     /// The set as a number in cookies.

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod association;
+mod authentication;
 pub mod byte_mode;
 pub mod config;
 pub mod congestion;
@@ -51,6 +52,7 @@ mod user_data;
 
 pub use anabranch_wire::Ppid;
 pub use association::Association;
+pub use authentication::{AuthenticationConfig, ChunkTypes, HmacAlgorithm, KeyError, SharedKeys};
 pub use config::{
     AssociationConfig, BurstControl, Coupling, DormantBehaviour, Encapsulation, EndpointConfig,
     HeartbeatRetry, IdleCwnd, InitialCwnd, InitiationOrder, LossDetection, MtuConfig,
@@ -63,8 +65,8 @@ pub use endpoint::{
 };
 pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReason};
 pub use event::{
-    AssociationId, AssociationState, CloseReason, Detail, Event, InQlog, InSockets, Notification,
-    NotificationKind, PathState,
+    AssociationId, AssociationState, AuthenticationChange, CloseReason, Detail, Event, InQlog,
+    InSockets, Notification, NotificationKind, PathState,
 };
 pub use features::Features;
 pub use message::{Message, OutgoingMessage, Payload};

@@ -79,8 +79,8 @@ pub use notification::{
     AddressChange, AssocChange, CutShort, Event, EventKind, FailedMessage, Notification,
 };
 pub use option::{
-    AdaptationLayer, AssocParams, AssociationOption, AutoClose, DelayedSack, EcnSupported,
-    EnableStreamReset, InitMsg, InterleavingSupported, MaxBurst, MaxSegment, NoDelay,
+    AdaptationLayer, AssocParams, AssociationOption, AuthSupported, AutoClose, DelayedSack,
+    EcnSupported, EnableStreamReset, InitMsg, InterleavingSupported, MaxBurst, MaxSegment, NoDelay,
     NrSackSupported, PartialDeliveryPoint, PathMtu, PathParameters, PathThresholds, PluggableCc,
     PrSupported, ReceiveBuffer, ReconfigSupported, RtoInfo, SendBuffer, Setting, StreamScheduler,
 };

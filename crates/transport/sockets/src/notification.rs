@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch_proto::{CloseReason, OutgoingMessage, ReconfigurationResult};
+use anabranch_proto::{AuthenticationChange, CloseReason, OutgoingMessage, ReconfigurationResult};
 use bytes::Bytes;
 
 use crate::assoc_id::AssocId;
@@ -27,7 +27,7 @@ pub enum EventKind {
     PartialDelivery,
     /// SCTP_ADAPTATION_INDICATION (section 6.1.6).
     Adaptation,
-    /// SCTP_AUTHENTICATION_EVENT (section 6.1.8). Never happens.
+    /// SCTP_AUTHENTICATION_EVENT (section 6.1.8).
     Authentication,
     /// SCTP_SENDER_DRY_EVENT (section 6.1.9).
     SenderDry,
@@ -41,14 +41,6 @@ pub enum EventKind {
     SendFailedEvent,
     /// ANABRANCH_EVENT, our own: an event that has no notification in the RFC.
     Named,
-}
-
-impl EventKind {
-    /// Whether the library ever reports this type.
-    #[must_use]
-    pub const fn happens(self) -> bool {
-        !matches!(self, Self::Authentication)
-    }
 }
 
 /// Something that happened to an association.
@@ -117,6 +109,13 @@ pub enum Event {
         inbound_streams: u16,
         /// How it ended.
         result: ReconfigurationResult,
+    },
+    /// SCTP_AUTHENTICATION_EVENT: the authentication of chunks changed.
+    Authentication {
+        /// How it changed.
+        change: AuthenticationChange,
+        /// The number of the secret.
+        key: u16,
     },
     /// ANABRANCH_EVENT: an event that has no notification in the RFC.
     Named {
@@ -225,6 +224,7 @@ impl Event {
             Self::StreamReset { .. } => EventKind::StreamReset,
             Self::AssocReset { .. } => EventKind::AssocReset,
             Self::StreamChange { .. } => EventKind::StreamChange,
+            Self::Authentication { .. } => EventKind::Authentication,
             Self::Named { .. } => EventKind::Named,
         }
     }

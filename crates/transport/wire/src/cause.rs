@@ -53,6 +53,7 @@ pub mod cause_code {
     /// Request refused for lack of authorization (RFC 5061 section 4.3.5).
     pub const NO_AUTHORIZATION: u16 = 0x00a4;
     /// HMAC identifier that was not offered (RFC 4895 section 4.2).
+    // req: rfc4895 4.1 "This value MUST be set to 0x0105"
     pub const UNSUPPORTED_HMAC_IDENTIFIER: u16 = 0x0105;
 
     /// A short name, for known codes.
@@ -199,6 +200,7 @@ impl<'a> Cause<'a> {
             cause_code::ILLEGAL_ASCONF_ACK => Self::IllegalAsconfAck,
             cause_code::NO_AUTHORIZATION => Self::NoAuthorization(value),
             cause_code::UNSUPPORTED_HMAC_IDENTIFIER => {
+                // req: rfc4895 4.1 "This value MUST be set to 6"
                 Self::UnsupportedHmacIdentifier { identifier: reader.u16()? }
             }
             _ => Self::Unknown { code, value },

@@ -116,7 +116,7 @@ impl<'a> Packet<'a> {
     #[inline]
     #[must_use]
     pub const fn chunks(&self) -> Chunks<'a> {
-        Chunks { packet: self.bytes, offset: HEADER_LEN }
+        Chunks::of(self.bytes)
     }
 }
 
@@ -144,6 +144,11 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
+    /// The chunks of a packet, which begins with its header.
+    pub(crate) const fn of(packet: &'a [u8]) -> Self {
+        Self { packet, offset: HEADER_LEN }
+    }
+
     /// Where the next chunk starts, in bytes from the start of the packet.
     #[inline]
     #[must_use]

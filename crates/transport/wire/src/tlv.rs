@@ -6,7 +6,12 @@ use alloc::vec::Vec;
 /// cut here, at a multiple of four, so that lists of 32-bit items stay whole.
 pub(crate) const MAX_LEN: usize = 65532;
 
-/// `len` rounded up to a multiple of four.
+/// `len` rounded up to a multiple of four. Readers skip what is added and do not look at it.
+// req: rfc4895 3.1 "it MUST be ignored by the receiver"
+// req: rfc4895 3.2 "it MUST be ignored by the receiver"
+// req: rfc4895 3.3 "it MUST be ignored by the receiver"
+// req: rfc4895 4.1 "it MUST be ignored by the receiver"
+// req: rfc4895 5.1 "it MUST be ignored by the receiver"
 #[inline]
 pub(crate) const fn padded(len: usize) -> usize {
     (len + 3) & !3
@@ -29,6 +34,16 @@ pub(crate) fn write(out: &mut Vec<u8>, kind: [u8; 2], value: impl FnOnce(&mut Ve
 #[inline]
 pub(crate) const fn padding(len: usize) -> &'static [u8] {
     // req: rfc9260 3.2 "MUST be a multiple of 4 bytes"
+    // req: rfc4895 3.1 "the sender MUST pad the parameter with all zero bytes"
+    // req: rfc4895 3.1 "The Padding MUST NOT be longer than 3"
+    // req: rfc4895 3.2 "the sender MUST pad the parameter with all zero bytes"
+    // req: rfc4895 3.2 "The Padding MUST NOT be longer than 3"
+    // req: rfc4895 3.3 "the sender MUST pad the parameter with all zero bytes"
+    // req: rfc4895 3.3 "The Padding MUST be 0 or 2 bytes"
+    // req: rfc4895 4.1 "The sender MUST pad the error cause"
+    // req: rfc4895 4.1 "The Padding MUST be 2 bytes long"
+    // req: rfc4895 5.1 "the sender MUST pad the chunk with all zero bytes"
+    // req: rfc4895 5.1 "The Padding MUST NOT be longer than 3"
     // req: rfc9260 3.2 "MUST NOT pad with more than 3 bytes"
     // req: rfc9260 3.2.1 "MUST NOT pad with more than 3 bytes"
     // req: rfc9260 3.2 "MUST pad the chunk with all zero bytes"

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::chunk::{Chunk, Data, IData, SkippedMessage, SkippedStream, kind, put_fixed};
 use crate::list::{Element, GapBlock};
-use crate::packet::{HEADER_LEN, Header};
+use crate::packet::{Chunks, HEADER_LEN, Header};
 use crate::serial::Tsn;
 use crate::tlv::{self, padded};
 
@@ -64,6 +64,37 @@ impl<'b> PacketWriter<'b> {
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.end - self.buf.len()
+    }
+
+    /// Keeps `bytes` free for [`insert_first`](Self::insert_first): other chunks find that much less room.
+    pub fn hold_back(&mut self, bytes: usize) {
+        self.end = self.end.saturating_sub(bytes).max(self.buf.len());
+    }
+
+    /// Inserts a chunk before all others, into the room that was held back for it. Returns the chunks of the packet, from
+    /// this one on.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] if the packet would be longer than an IP datagram.
+    pub fn insert_first(&mut self, chunk: &Chunk<'_>) -> Result<&mut [u8], NoRoom> {
+        let before = self.buf.len();
+        chunk.encode(self.buf);
+        let inserted = self.buf.len() - before;
+        if self.len() > tlv::MAX_LEN {
+            self.buf.truncate(before);
+            return Err(NoRoom);
+        }
+        self.end = self.end.max(self.buf.len());
+        let chunks = self.buf.get_mut(self.start + HEADER_LEN..).unwrap_or_default();
+        chunks.rotate_right(inserted);
+        Ok(chunks)
+    }
+
+    /// The chunks so far.
+    #[must_use]
+    pub fn chunks(&self) -> Chunks<'_> {
+        Chunks::of(self.buf.get(self.start..).unwrap_or_default())
     }
 
     /// Whether the packet has no chunk yet.
@@ -408,6 +439,34 @@ mod tests {
         writer.data(&data(&payload[..8])).unwrap();
         assert_eq!((writer.len(), writer.remaining()), (36, 0));
         assert_eq!(NoRoom.to_string(), "no room for the chunk in the packet");
+    }
+
+    #[test]
+    fn a_chunk_comes_first_in_the_room_held_back_for_it() {
+        let auth = Chunk::Auth(crate::Auth { shared_key_id: 1, hmac_id: 3, hmac: &[0; 32] });
+        let mut buf = b"before".to_vec();
+        let mut writer = PacketWriter::new(&mut buf, HEADER, 12 + 40 + 24);
+        writer.hold_back(40);
+        assert_eq!(writer.remaining(), 24);
+        assert_eq!(writer.data(&data(&[0; 9])), Err(NoRoom));
+        writer.data(&data(b"12345678")).unwrap();
+        assert_eq!(writer.remaining(), 0);
+        let chunks = writer.insert_first(&auth).unwrap();
+        assert_eq!(chunks.len(), 64);
+        chunks[8] = 7;
+        let kinds: Vec<u8> = writer.chunks().map(|chunk| chunk.unwrap().kind).collect();
+        assert_eq!(kinds, [kind::AUTH, kind::DATA]);
+        assert_eq!((writer.finish_without_checksum(), buf.len()), (76, 6 + 76));
+        assert_eq!(decode(&buf[6..])[1], Chunk::Data(data(b"12345678")));
+
+        let mut buf = Vec::new();
+        let mut writer = PacketWriter::new(&mut buf, HEADER, usize::MAX);
+        writer.raw(1, 0, &vec![0; 65_500]).unwrap();
+        assert_eq!(writer.insert_first(&auth).map(|_| ()), Err(NoRoom));
+        assert_eq!(writer.chunks().count(), 1);
+        let mut writer = PacketWriter::new(&mut buf, HEADER, 20);
+        writer.hold_back(40);
+        assert_eq!(writer.remaining(), 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! agreed; otherwise, whether this end will offer it.
 
 use anabranch_sockets::{
-    AssocId, EcnSupported, Error, NrSackSupported, PrSupported, ReconfigSupported,
+    AssocId, AuthSupported, EcnSupported, Error, NrSackSupported, PrSupported, ReconfigSupported,
 };
 
 use super::{Row, parse};
@@ -29,6 +29,11 @@ pub(super) const ROWS: &[Row] = &[
         option::RECONFIG_SUPPORTED,
         |socket, bytes| offer(bytes, |id, on| socket.set_option(id, &ReconfigSupported(on))),
         |socket, given| answer(given, |id| socket.stream_reconfiguration(id)),
+    ),
+    (
+        option::AUTH_SUPPORTED,
+        |socket, bytes| offer(bytes, |id, on| socket.set_option(id, &AuthSupported(on))),
+        |socket, given| answer(given, |id| socket.authentication(id)),
     ),
     (
         option::ECN_SUPPORTED,

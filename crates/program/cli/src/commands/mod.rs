@@ -24,6 +24,7 @@ mod script;
 pub(crate) mod serve;
 mod shell;
 mod swarm;
+mod transfer;
 
 use clap::Subcommand;
 
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     Get(get::Get),
     Put(put::Put),
+    Send(transfer::send::Send),
+    Receive(transfer::receive::Receive),
     Gateway(gateway::Gateway),
     Perf(perf::Perf),
     Echo(echo::Echo),
@@ -82,6 +85,8 @@ impl Command {
             Self::Perf(command) => command.sctp(),
             Self::Echo(command) => Some(command.sctp()),
             Self::Gateway(command) => Some(command.sctp()),
+            Self::Send(command) => Some(command.sctp()),
+            Self::Receive(command) => Some(command.sctp()),
             Self::Discard(command) => Some(command.sctp()),
             _ => None,
         };
@@ -93,6 +98,8 @@ impl Command {
             Self::Serve(command) => command.run().await,
             Self::Get(command) => command.run().await,
             Self::Put(command) => command.run().await,
+            Self::Send(command) => command.run().await,
+            Self::Receive(command) => command.run().await,
             Self::Gateway(command) => command.run().await,
             Self::Perf(command) => command.run().await,
             Self::Echo(command) => command.run().await,

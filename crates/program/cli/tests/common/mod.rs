@@ -129,6 +129,11 @@ impl Server {
         serde_json::from_str(&line).unwrap()
     }
 
+    /// Waits until it ends by itself, and returns its exit code.
+    pub(crate) fn wait(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     /// Stops it like Ctrl-C, and returns its exit code.
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         interrupt(&self.child);

@@ -14,6 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::access::{Access, Log};
 use crate::status::{Refusal, Status};
+use crate::traffic::{Amount, Carries, Connection};
 
 /// A boxed error of a body.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -136,6 +137,20 @@ pub(crate) struct Report {
     pub(crate) began: std::time::Instant,
     pub(crate) sent: Arc<Carried>,
     pub(crate) received: Arc<Carried>,
+    /// Counts the request as open.
+    pub(crate) counted: Option<Connection>,
+}
+
+/// The bodies of a request and its answer.
+pub(crate) struct Bodies {
+    pub(crate) sent: Arc<Carried>,
+    pub(crate) received: Arc<Carried>,
+}
+
+impl Carries for Bodies {
+    fn carried(&self) -> Amount {
+        Amount::new(self.sent.bytes.load(Relaxed), self.received.bytes.load(Relaxed))
+    }
 }
 
 impl std::fmt::Debug for Report {
@@ -146,6 +161,7 @@ impl std::fmt::Debug for Report {
 
 impl Drop for Report {
     fn drop(&mut self) {
+        drop(self.counted.take());
         let mut access = self.access.clone();
         access.bytes_sent = self.sent.bytes.load(Relaxed);
         access.bytes_received = self.received.bytes.load(Relaxed);

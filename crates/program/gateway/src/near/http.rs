@@ -20,9 +20,9 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
-use super::body::{self, Carried, Passed, Report};
+use super::body::{self, Bodies, Carried, Passed, Report};
 use super::tunnel::{Refused, Tunnel};
-use super::{Near, fields, pac};
+use super::{Near, fields, pac, page};
 use crate::access::{Access, Asked};
 use crate::status::{Refusal, Status};
 use crate::stream::Stream;
@@ -106,6 +106,11 @@ impl Client {
 
     /// What the proxy itself serves.
     fn own(&self, request: &Request<Incoming>) -> Answer {
+        if request.uri().path().starts_with(page::PATH)
+            && let Some(answer) = page::answer(&self.near, request)
+        {
+            return answer.map(full);
+        }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "this is a proxy\n".to_owned());
         }
@@ -160,10 +165,13 @@ impl Client {
             began,
             sent: Arc::default(),
             received: Arc::default(),
+            counted: None,
         };
         let result = match outgoing(request, self.near.body_timeout) {
             Ok((target, request)) => {
                 report.sent = request.body().carried();
+                let (sent, received) = (Arc::clone(&report.sent), Arc::clone(&report.received));
+                report.counted = Some(self.near.count(&target, Bodies { sent, received }));
                 self.fetch(target, request).await
             }
             Err(refused) => Err(refused),
@@ -358,9 +366,12 @@ fn empty() -> UnsyncBoxBody<Bytes, body::Error> {
     Full::default().map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
+fn full(body: Bytes) -> UnsyncBoxBody<Bytes, body::Error> {
+    Full::from(body).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
 fn text(status: StatusCode, text: String) -> Answer {
-    let body = Full::from(text).map_err(|never: Infallible| match never {}).boxed_unsync();
-    let mut answer = Response::new(body);
+    let mut answer = Response::new(full(text.into()));
     *answer.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     answer.headers_mut().insert(CONTENT_TYPE, plain);

@@ -1,12 +1,14 @@
 //! The association with the far side, which is set up again whenever it is lost.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch::Association;
+use anabranch::seal::VirtualNetwork;
+use anabranch::{Association, PathStatistics, PathTotals};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -53,6 +55,8 @@ enum State {
 pub struct Link {
     state: watch::Receiver<State>,
     flows: Arc<Flows>,
+    /// What the paths of earlier associations have carried.
+    past: Arc<Mutex<Paths>>,
     keeping: JoinHandle<()>,
 }
 
@@ -68,8 +72,10 @@ impl Link {
     pub fn new(connect: Connect, tell: impl Fn(LinkEvent) + Send + Sync + 'static) -> Arc<Self> {
         let (sender, state) = watch::channel(State::Down(None));
         let flows = Arc::new(Flows::default());
-        let keeping = tokio::spawn(keep(connect, tell, sender, Arc::clone(&flows)));
-        Arc::new(Self { state, flows, keeping })
+        let past = Arc::new(Mutex::new(Paths::default()));
+        let keeping =
+            tokio::spawn(keep(connect, tell, sender, Arc::clone(&flows), Arc::clone(&past)));
+        Arc::new(Self { state, flows, past, keeping })
     }
 
     /// The association, if there is one at the moment.
@@ -83,6 +89,25 @@ impl Link {
     /// The flows of UDP over the association.
     pub(crate) fn flows(&self) -> &Arc<Flows> {
         &self.flows
+    }
+
+    /// Why there is no association at the moment, if there was an attempt.
+    pub(crate) fn error(&self) -> Option<String> {
+        match &*self.state.borrow() {
+            State::Up(_) => None,
+            State::Down(error) => error.clone(),
+        }
+    }
+
+    /// What the paths with each number have carried over all associations.
+    pub(crate) fn carried(&self) -> Paths {
+        // Locked first: an association that ends meanwhile is not counted twice.
+        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = past.clone();
+        if let Some(association) = self.association() {
+            all.add(&association.statistics().paths);
+        }
+        all
     }
 
     /// Asks the far side for a connection. The stream is ready for bytes at once; its first bytes are the reply.
@@ -140,12 +165,38 @@ fn lost(error: &io::Error) -> Refusal {
     Refusal::new(Status::Lost, format!("the far side was lost: {error}"))
 }
 
+/// Totals of paths by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Paths(BTreeMap<u8, PathTotals>);
+
+impl Paths {
+    fn add(&mut self, paths: &[PathStatistics]) {
+        for path in paths {
+            *self.0.entry(number(path)).or_default() += PathTotals::from(path);
+        }
+    }
+
+    /// The totals of the path with this number.
+    pub(crate) fn of(&self, number: u8) -> PathTotals {
+        self.0.get(&number).copied().unwrap_or_default()
+    }
+}
+
+/// The number of a path: under the seal that of its uplink, otherwise its name in the association.
+pub(crate) fn number(path: &PathStatistics) -> u8 {
+    match VirtualNetwork::split(path.remote) {
+        Some((_, number)) => number,
+        None => u8::try_from(path.id.number()).unwrap_or(u8::MAX),
+    }
+}
+
 /// Keeps an association.
 async fn keep(
     connect: Connect,
     tell: impl Fn(LinkEvent) + Send + Sync,
     state: watch::Sender<State>,
     flows: Arc<Flows>,
+    past: Arc<Mutex<Paths>>,
 ) {
     let mut pause = PAUSES.0;
     loop {
@@ -158,6 +209,10 @@ async fn keep(
                 state.send_replace(State::Up(association.clone()));
                 let (error, ()) = tokio::join!(ended(&association), datagrams);
                 tell(LinkEvent::Down(error.clone()));
+                let mut past = past.lock().unwrap_or_else(PoisonError::into_inner);
+                past.add(&association.statistics().paths);
+                state.send_replace(State::Down(Some(error.clone())));
+                drop(past);
                 error
             }
             Err(error) => {

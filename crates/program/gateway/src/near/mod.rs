@@ -8,6 +8,7 @@ mod fields;
 mod http;
 mod link;
 mod pac;
+mod page;
 mod socks5;
 mod tunnel;
 mod udp;
@@ -26,13 +27,16 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+pub(crate) use self::link::number;
 pub use self::link::{Connect, Link, LinkEvent};
+pub use self::page::Page;
 use crate::access::{Access, Asked, Log};
 use crate::reading::read;
 use crate::relay::{Meter, prepare, relay};
 use crate::status::{Refusal, Status};
 use crate::stream::Stream;
 use crate::target::Target;
+use crate::traffic::{Amount, Carries, Connection, Traffic};
 use crate::udp::counters::UdpStatistics;
 
 /// How long the first byte of a connection, and each step of SOCKS5, may take.
@@ -40,6 +44,9 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// How long the far side may take to connect to a target. It has a limit of its own, which is shorter.
 const REPLY: Duration = Duration::from_secs(120);
+
+/// Most hosts that the status page tells apart.
+const HOSTS: usize = 200;
 
 /// Options of the near side.
 #[derive(Clone, Debug)]
@@ -50,6 +57,8 @@ pub struct NearOptions {
     pub answer_timeout: Duration,
     /// How long the body of a request through the HTTP proxy may be silent.
     pub body_timeout: Duration,
+    /// The status page, if there is to be one.
+    pub page: Option<Page>,
 }
 
 impl Default for NearOptions {
@@ -58,6 +67,7 @@ impl Default for NearOptions {
             connections: 4096,
             answer_timeout: Duration::from_secs(300),
             body_timeout: Duration::from_secs(120),
+            page: None,
         }
     }
 }
@@ -69,6 +79,8 @@ pub struct Near {
     answer_timeout: Duration,
     body_timeout: Duration,
     places: Arc<Semaphore>,
+    traffic: Arc<Traffic>,
+    page: Option<Page>,
 }
 
 impl fmt::Debug for Near {
@@ -82,7 +94,20 @@ impl Near {
     pub fn new(link: Arc<Link>, options: &NearOptions, log: Log) -> Arc<Self> {
         let places = Arc::new(Semaphore::new(options.connections));
         let NearOptions { answer_timeout, body_timeout, .. } = *options;
-        Arc::new(Self { link, log, answer_timeout, body_timeout, places })
+        let traffic = Traffic::new(HOSTS);
+        let log = traffic.counting(log);
+        let page = options.page.clone();
+        Arc::new(Self { link, log, answer_timeout, body_timeout, places, traffic, page })
+    }
+
+    /// What was carried.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
+    /// Counts a connection or request to a target until the guard is dropped.
+    fn count(&self, target: &Target, carries: impl Carries + 'static) -> Connection {
+        self.traffic.begin(&target.host.to_string(), carries)
     }
 
     /// What happened to datagrams so far.
@@ -196,8 +221,10 @@ impl Near {
         target: Target,
     ) {
         let began = Instant::now();
-        let meter = Meter::default();
+        let meter = Arc::new(Meter::default());
+        let counted = self.count(&target, Arc::clone(&meter));
         let ended = relay(tcp, first, stream, &meter).await;
+        drop(counted);
         (self.log)(Access {
             asked,
             client: Some(client),
@@ -233,6 +260,12 @@ impl Near {
             took: began.elapsed(),
             error: Some(refusal.to_string()),
         });
+    }
+}
+
+impl Carries for Arc<Meter> {
+    fn carried(&self) -> Amount {
+        Amount::new(self.from_tcp.load(Relaxed), self.to_tcp.load(Relaxed))
     }
 }
 

@@ -150,6 +150,16 @@ const I_DATA_AND_DATA: &[Entry] =
 const EXTENSIONS: &[Entry] =
     &[by_the_book("agreed on", Tuning::Unpaced), by_the_book("none", Tuning::NoExtensions)];
 
+const AUTH_OF_REQUESTS: &[Entry] = &[
+    by_the_book("requests authenticated", Tuning::AuthenticatedRequests),
+    by_the_book("nothing", Tuning::Unpaced),
+];
+
+const AUTH_OF_DATA: &[Entry] = &[
+    by_the_book("data authenticated", Tuning::AuthenticatedData),
+    by_the_book("nothing", Tuning::Unpaced),
+];
+
 /// Every figure, in the order of execution.
 pub(crate) const ALL: &[Figure] = &[
     Figure {
@@ -256,6 +266,22 @@ pub(crate) const ALL: &[Figure] = &[
         entries: EXTENSIONS,
         target: Target::AtLeast(0.99),
         what: What::Megabytes { message: 1024, network: CLEAN },
+    },
+    Figure {
+        key: "auth_idle",
+        title: "1 KB messages, authentication agreed on for requests",
+        unit: "MB per CPU second",
+        entries: AUTH_OF_REQUESTS,
+        target: Target::AtLeast(0.99),
+        what: What::Megabytes { message: 1024, network: CLEAN },
+    },
+    Figure {
+        key: "auth_data_16k",
+        title: "16 KB messages, all data authenticated with SHA-256",
+        unit: "MB per CPU second",
+        entries: AUTH_OF_DATA,
+        target: Target::AtLeast(0.45),
+        what: What::Megabytes { message: 16384, network: CLEAN },
     },
     Figure {
         key: "interleave_p99",

@@ -6,6 +6,7 @@
 
 mod amplification;
 mod floods;
+mod forgers;
 mod interleaved;
 mod liars;
 mod memory;
@@ -89,9 +90,10 @@ pub(crate) fn quiet() -> AssociationConfig {
 
 type Group = (&'static str, fn() -> Vec<Attack>);
 
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     ("Floods", floods::all),
     ("Strangers off the path", off_path::all),
+    ("Forgers without the secret", forgers::all),
     ("Restarts and old cookies", restarts::all),
     ("Shared and listed addresses", shared_address::all),
     ("Amplification", amplification::all),

@@ -18,6 +18,11 @@ pub(super) fn value(d: &mut Draw, option: &OptionInfo) -> Option<String> {
     Some(match option.kind {
         Kind::Switch => d.of(&["on", "off"]).to_owned(),
         Kind::Word(words) => d.of(words).to_owned(),
+        Kind::List(_) if d.one_in(2) => "none".to_owned(),
+        Kind::List(words) => {
+            let some: Vec<&str> = (0..d.scale(1, 6)).map(|_| d.of(words)).collect();
+            some.join(",")
+        }
         Kind::Form { forms, least, most } => {
             let number = d.scale(least, most.min(100)).to_string();
             d.of(forms).replace('N', &number)

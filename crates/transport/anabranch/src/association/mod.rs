@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_proto::config::ConfigError;
 use anabranch_proto::{
-    Association as Engine, AssociationConfig, AssociationId, GivenUpBy, GivenUpMessages, Instant,
-    Message, NoSuchPath, OutgoingMessage, PathStatistics, ReconfigurationError, Statistics,
-    StreamDirection, StreamPriority,
+    Association as Engine, AssociationConfig, AssociationId, ChunkTypes, GivenUpBy,
+    GivenUpMessages, Instant, Message, NoSuchPath, OutgoingMessage, PathStatistics,
+    ReconfigurationError, Statistics, StreamDirection, StreamPriority,
 };
 
 use self::handle::{AssociationRef, StreamOf};
@@ -411,6 +411,12 @@ impl Association {
             association.add_streams(now, outgoing, incoming)
         };
         self.inner.engine(add).unwrap_or(Err(ReconfigurationError::Closed))
+    }
+
+    /// The chunks that this side accepts only if they are authenticated, and those that the peer does; none without
+    /// authentication, and after the end.
+    pub fn authenticated_chunks(&self) -> (ChunkTypes, ChunkTypes) {
+        self.inner.engine(|association, _| association.authenticated_chunks()).unwrap_or_default()
     }
 
     /// Sets a stream's priority for the scheduler `Priority`: a number, where smaller ones go first

@@ -27,6 +27,8 @@ pub(super) struct UplinkState {
     present: Vec<LocalAddress>,
     /// Changes when the uplink comes, goes or changes; 0 if it is down.
     pub(super) generation: u32,
+    /// The program has put it in the place of another one, whose sockets are still open.
+    replaced: bool,
 }
 
 /// Sealed datagrams that a blocked socket did not take.
@@ -99,12 +101,7 @@ impl Core {
                 for host in hosts {
                     core.engine.add_host(host.key, host.addresses.clone(), host.token.clone());
                 }
-                for uplink in uplinks {
-                    let (uplink, present) = (uplink.clone(), Vec::new());
-                    let state = UplinkState { uplink, enabled: true, present, generation: 0 };
-                    core.uplinks.push(state);
-                    core.sockets.extend([None, None]);
-                }
+                uplinks.iter().for_each(|uplink| core.add_uplink(uplink.clone()));
                 core.follow_uplinks(&**runtime).map_err(SetupError::Uplinks)?;
             }
         }
@@ -150,6 +147,34 @@ impl Core {
         }
     }
 
+    fn add_uplink(&mut self, uplink: Uplink) {
+        let (present, replaced) = (Vec::new(), false);
+        self.uplinks.push(UplinkState { uplink, enabled: true, present, generation: 0, replaced });
+        self.sockets.extend([None, None]);
+    }
+
+    /// Uses another uplink for this path. Paths before it that have none stay down.
+    pub(super) fn replace_uplink(&mut self, index: usize, uplink: Uplink) {
+        if self.listens {
+            return;
+        }
+        while self.uplinks.len() <= index {
+            self.add_uplink(Uplink::none());
+        }
+        if let Some(state) = self.uplinks.get_mut(index)
+            && state.uplink != uplink
+        {
+            (state.uplink, state.replaced) = (uplink, true);
+            self.look_again();
+        }
+    }
+
+    /// Has the endpoint's task open and close sockets.
+    pub(super) fn look_again(&mut self) {
+        self.recheck = true;
+        self.wake();
+    }
+
     /// Opens the sockets of uplinks that came or changed, and closes those of uplinks that went.
     ///
     /// # Errors
@@ -160,7 +185,8 @@ impl Core {
             let Some(state) = self.uplinks.get_mut(index) else { break };
             let present = if state.enabled { state.uplink.present(&all) } else { Vec::new() };
             let missing = state.generation == 0 && !present.is_empty();
-            if present == state.present && !missing {
+            let replaced = std::mem::take(&mut state.replaced);
+            if present == state.present && !missing && !replaced {
                 continue;
             }
             let wanted = Uplink::families(&present);

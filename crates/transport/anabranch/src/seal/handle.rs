@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::core::Core;
-use super::{PublicKey, Token};
+use super::{PATHS, PublicKey, Token, Uplink};
 
 /// A change that waits for the endpoint to be bound.
 #[derive(Debug)]
@@ -14,6 +14,7 @@ enum Change {
     Allow(PublicKey),
     Revoke(PublicKey),
     SetUplink(u8, bool),
+    ReplaceUplink(u8, Uplink),
 }
 
 #[derive(Default)]
@@ -109,6 +110,14 @@ impl SealHandle {
         self.change(Change::SetUplink(number, on));
     }
 
+    /// Uses another uplink of a client for this path; a path that had none gets one. Numbers from [`PATHS`] on are
+    /// ignored.
+    pub fn replace_uplink(&self, number: u8, uplink: Uplink) {
+        if number < PATHS {
+            self.change(Change::ReplaceUplink(number, uplink));
+        }
+    }
+
     /// Keys that one-time tokens have admitted since the last call. They stay allowed until the endpoint ends; a program
     /// that wants more stores them.
     pub fn take_admitted(&self) -> Vec<PublicKey> {
@@ -149,10 +158,9 @@ impl Bound {
                 if let Some(uplink) = core.uplinks.get_mut(usize::from(number)) {
                     uplink.enabled = on;
                 }
-                // The endpoint's task opens and closes the sockets.
-                core.recheck = true;
-                core.wake();
+                core.look_again();
             }
+            Change::ReplaceUplink(number, uplink) => core.replace_uplink(number.into(), uplink),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The uplinks of a client.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anabranch_seal::Families;
@@ -17,6 +18,12 @@ impl Uplink {
     /// All of the host; its routes decide.
     pub fn any() -> Self {
         Self { address: None, interface: None }
+    }
+
+    /// None: a place for one that may come.
+    pub(super) fn none() -> Self {
+        // No interface has an empty name.
+        Self::interface("")
     }
 
     /// The network that has this local address.
@@ -65,5 +72,17 @@ impl Uplink {
         binding.interface.clone_from(&self.interface);
         binding.traffic_class = traffic_class;
         binding
+    }
+}
+
+/// The interface or the local address.
+impl fmt::Display for Uplink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.interface, self.address) {
+            (Some(name), None) => f.write_str(name),
+            (Some(name), Some(address)) => write!(f, "{address} on {name}"),
+            (None, Some(address)) => address.fmt(f),
+            (None, None) => f.write_str("all routes"),
+        }
     }
 }

@@ -23,7 +23,11 @@ impl Association {
         new.validate()?;
         let other_heartbeats =
             new.timers.heartbeat_interval != self.config.timers.heartbeat_interval;
+        let other_keys = new.keys != self.config.keys;
         self.config = Arc::new(new);
+        if other_keys {
+            self.keys_changed();
+        }
         self.sender.reconfigure(&self.config);
         self.acknowledger.reconfigure(&self.config.acknowledging);
         self.receiver.reconfigure(&self.config.receiving);

@@ -50,6 +50,23 @@ impl Control {
         matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_) | Self::Refuse { .. })
     }
 
+    /// Its chunk type.
+    pub(crate) fn kind(&self) -> u8 {
+        match self {
+            Self::Init => kind::INIT,
+            Self::CookieEcho => kind::COOKIE_ECHO,
+            Self::CookieAck => kind::COOKIE_ACK,
+            Self::HeartbeatAck(_) => kind::HEARTBEAT_ACK,
+            Self::ReConfig(_) => kind::RE_CONFIG,
+            Self::Error(_) => kind::ERROR,
+            Self::Shutdown => kind::SHUTDOWN,
+            Self::ShutdownAck => kind::SHUTDOWN_ACK,
+            Self::ShutdownComplete => kind::SHUTDOWN_COMPLETE,
+            Self::WindowReduced(_) => kind::CWR,
+            Self::Abort(_) | Self::Refuse { .. } => kind::ABORT,
+        }
+    }
+
     /// Whether it is a chunk that does not fit into a packet of `full` bytes, because it repeats
     /// contents of a larger packet.
     pub(crate) fn is_oversized(&self, full: usize) -> bool {

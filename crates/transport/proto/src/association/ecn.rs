@@ -1,8 +1,9 @@
 //! Explicit congestion notification (RFC 4960 appendix A; RFC 9260 reserves its chunks): ECNE reports a mark of the
 //! network, and CWR answers it.
 
-use anabranch_wire::{Chunk, Ecne, Packet, PacketWriter, Tsn, kind};
+use anabranch_wire::{Chunk, Ecne, PacketWriter, Tsn, kind};
 
+use super::authentication::Screened;
 use super::input::Arrival;
 use super::{Association, Control};
 use crate::features::Features;
@@ -15,11 +16,17 @@ const CHUNK_LEN: usize = 8;
 impl Association {
     /// Handles the ECNE chunks of a packet, if there are any. This comes before its SACK, which frees the chunks whose
     /// paths matter.
-    pub(super) fn on_echoes(&mut self, now: Instant, path: PathId, packet: &Packet<'_>, any: bool) {
+    pub(super) fn on_echoes(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        chunks: Screened<'_>,
+        any: bool,
+    ) {
         if !any || !self.features.has(Features::ECN) || !self.state.takes_sack() {
             return;
         }
-        let chunks = packet.chunks().map_while(Result::ok);
+        let chunks = chunks.map_while(Result::ok);
         for raw in chunks.filter(|raw| raw.kind == kind::ECNE) {
             let Ok(Ecne { lowest_tsn, .. }) = Ecne::parse(&raw) else { return };
             if self.sender.has_sent(lowest_tsn) {
@@ -47,12 +54,12 @@ impl Association {
         &mut self,
         path: PathId,
         arrival: &Arrival,
-        packet: &Packet<'_>,
+        chunks: Screened<'_>,
     ) -> bool {
         if !arrival.congestion_experienced || !self.features.has(Features::ECN) {
             return false;
         }
-        let chunks = packet.chunks().map_while(Result::ok);
+        let chunks = chunks.map_while(Result::ok);
         let tsns = chunks.filter_map(|raw| self.user_data(raw)?.ok()).map(|data| data.tsn);
         let lowest = tsns.reduce(|lowest, tsn| if tsn.lt(lowest) { tsn } else { lowest });
         lowest.is_some_and(|tsn| self.receiver.on_marked(path, tsn))

@@ -13,7 +13,8 @@ use super::rebinding::Ports;
 use super::shutdown::Ending;
 use super::state::{Echo, Repeat, State};
 use super::timestamp::Timestamps;
-use super::{Association, Control, Identity, News, Outbox, Surroundings, Watch};
+use super::{Association, Authentication, Control, Identity, News, Outbox, Surroundings, Watch};
+use crate::authentication::KeyVectors;
 use crate::config::AssociationConfig;
 use crate::cookie::CookieContents;
 use crate::event::{CloseReason, Notification};
@@ -134,6 +135,7 @@ impl Association {
             ),
             acknowledger: config.acknowledger(),
             timestamps: Timestamps::default(),
+            authentication: None,
             reconfiguration: None,
             outbox: Outbox::default(),
             news: News::new(),
@@ -182,6 +184,10 @@ impl Association {
             surroundings,
             rng,
         );
+        if association.config.features().has(Features::AUTHENTICATION) {
+            let state = Authentication::new(&association.config, &mut association.rng);
+            association.authentication = Some(Box::new(state));
+        }
         association.enter_cookie_wait(now, None, 0);
         Some(association)
     }
@@ -258,6 +264,9 @@ impl Association {
             &self.surroundings,
             &remotes,
             |value| {
+                if let Some(vector) = self.own_vector() {
+                    vector.write(value);
+                }
                 if let Some(millis) = preserve {
                     Parameter::CookiePreservative(millis).encode(value);
                 }
@@ -275,7 +284,9 @@ impl Association {
         if self.refuses_init_ack(init, path) {
             return;
         }
-        let mut peer = match Peer::read(init, source) {
+        let read = Peer::read(init, source);
+        let mut peer = match read.and_then(|peer| peer.refusal(&self.config).map_or(Ok(peer), Err))
+        {
             Ok(peer) => peer,
             Err(Refusal { cause, why }) => {
                 self.identity.peer_tag = init.initiate_tag;
@@ -308,7 +319,9 @@ impl Association {
             &self.config.receiving,
             self.config.mtu.max,
         );
-        self.agree_on(peer.agree(&self.config));
+        let features = peer.agree(&self.config);
+        let vectors = self.own_vector().cloned().zip(peer.offer.vector());
+        self.agree_on(features, vectors.map(|(own, peer)| KeyVectors { own, peer }));
         self.learn_addresses(now, &peer.addresses, path);
         self.news.adaptation = peer.adaptation;
         // The peer answered here, with this side's tag, so continue on this path, even if the user did
@@ -407,8 +420,9 @@ impl Association {
     // req: rfc3758 3.3.3 "SHOULD note that the FORWARD TSN chunk is not supported"
     // req: rfc3758 3.3.3 "MUST NOT transmit a FORWARD TSN chunk at any time"
     // exempt: rfc3758 3.3.3 "the endpoint MUST just mark the association as" a peer that does not know the parameter does not send it either, so nothing was agreed on
-    pub(super) fn agree_on(&mut self, features: Features) {
+    pub(super) fn agree_on(&mut self, features: Features, vectors: Option<KeyVectors>) {
         self.features = features;
+        self.agree_on_keys(vectors);
         self.timestamps = Timestamps::new(features.has(Features::TIMESTAMPS));
         let may_skip = features.has(Features::PARTIAL_RELIABILITY);
         self.sender.allow_skipping(may_skip);
@@ -469,6 +483,7 @@ impl Association {
         self.watch.error_count = 0;
         self.paths.choose(Phase::Primary, self.paths.primary());
         self.reserve_timestamps(now);
+        self.reserve_authentication(now);
         self.progress.last_user_data = now;
         self.outbox
             .chunks
@@ -588,7 +603,7 @@ impl Association {
         );
         association.identity.incoming = true;
         association.sender.open_window(cookie.peer_rwnd);
-        association.agree_on(cookie.features);
+        association.agree_on(cookie.features, cookie.vectors.clone());
         association.agree_on_streams(cookie.outbound_streams);
         association.news.adaptation = cookie.adaptation_indication;
         let path = association.path_of(local, source).unwrap_or(PathId::FIRST);

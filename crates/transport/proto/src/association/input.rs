@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use anabranch_wire::{
-    Cause, Causes, Chunk, ChunkError, Chunks, Data, HEADER_LEN, IData, NrSack, Packet, RawChunk,
-    cause_code,
+    Cause, Causes, Chunk, ChunkError, Data, HEADER_LEN, IData, NrSack, Packet, RawChunk, cause_code,
 };
 use bytes::Bytes;
 
+use super::authentication::{Rest, Screened};
 use super::news::LONGEST_CAUSE;
 use super::state::State;
 use super::{Association, Control};
@@ -111,7 +111,7 @@ impl Association {
         now: Instant,
         arrival: Arrival,
         packet: &Packet<'_>,
-        skip_first: bool,
+        rest: Rest,
         batch: &Bytes,
     ) {
         if self.is_closed() {
@@ -133,16 +133,22 @@ impl Association {
             t2.deadline = now + t2.interval;
         }
 
-        let contents = Contents::of(packet);
-        let answers_before = if skip_first { 0 } else { self.outbox.chunks.len() };
+        let answers_before = if rest.skip > 0 { 0 } else { self.outbox.chunks.len() };
+        let (screen, trouble) = match rest.screen {
+            Some(screen) => (screen, None),
+            None => self.screen(packet),
+        };
+        let chunks = rest.chunks(packet, screen);
+        let contents = Contents::of(chunks.clone());
         self.begin_answers(path, contents.data > 0);
-        self.on_echoes(now, path, packet, contents.echo);
+        self.answer_trouble(path, trouble);
+        self.on_echoes(now, path, chunks.clone(), contents.echo);
         let mut data_packet = DataPacket::default();
         let received_before = self.receiver.cumulative();
         self.timestamps.begin_packet();
-        let chunks = chunks_from(packet, skip_first);
+        let read = chunks.clone();
         let Some(has_data) =
-            self.read_chunks(now, path, packet, chunks, &contents, batch, &mut data_packet)
+            self.read_chunks(now, path, packet, read, &contents, batch, &mut data_packet)
         else {
             return;
         };
@@ -154,7 +160,7 @@ impl Association {
         // req: rfc3758 3.6 "the receiver MUST follow the same rules as if a DATA chunk had been received"
         if has_data || data_packet.skips {
             data_packet.gap |= self.receiver.has_gaps();
-            data_packet.immediate |= self.on_marked(path, &arrival, packet);
+            data_packet.immediate |= self.on_marked(path, &arrival, chunks);
             self.timestamps.data_received();
             if self.ending.guard.is_some() && self.receiver.cumulative() > received_before {
                 self.guard(now);
@@ -178,7 +184,7 @@ impl Association {
         now: Instant,
         path: PathId,
         packet: &Packet<'_>,
-        chunks: Chunks<'_>,
+        chunks: Screened<'_>,
         contents: &Contents,
         batch: &Bytes,
         seen: &mut DataPacket,
@@ -248,7 +254,7 @@ impl Association {
         }
         if !self.paths[path].is_verified() {
             self.on_refused_address(now, path);
-        } else {
+        } else if !self.requires(first.kind) {
             self.on_control(now, path, first, &Bytes::new(), &mut DataPacket::default());
         }
     }
@@ -411,6 +417,8 @@ impl Association {
             // Was handled before the other chunks.
             Chunk::Ecne(_) => {}
             Chunk::Cwr(cwr) => self.receiver.on_window_reduced(cwr.lowest_tsn),
+            // Was checked before the other chunks.
+            Chunk::Auth(_) => {}
             Chunk::ReConfig(chunk) => return self.on_re_config(now, path, &chunk),
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
@@ -473,6 +481,7 @@ impl Association {
             }
             kind::RE_CONFIG => self.features.has(Features::STREAM_RECONFIGURATION),
             kind::TIMESTAMP => self.timestamps.in_use,
+            kind::AUTH => self.features.has(Features::AUTHENTICATION),
             // An end that does not offer I-DATA does not know it.
             // RFC 8260 section 2.2.3.
             kind::I_DATA => self.config.sending.interleaving,
@@ -575,15 +584,6 @@ impl Association {
     }
 }
 
-/// The chunks of a packet, without the first one if it was processed already.
-fn chunks_from<'a>(packet: &Packet<'a>, skip_first: bool) -> Chunks<'a> {
-    let mut chunks = packet.chunks();
-    if skip_first {
-        chunks.next();
-    }
-    chunks
-}
-
 /// Whether a chunk must be the only one in its packet. If it is not, reading stops before it: the sender breaks the
 /// rules, or tries to have other chunks accepted along with an INIT ACK.
 // req: rfc9260 6.10 "An endpoint MUST NOT bundle INIT, INIT ACK, or"
@@ -604,9 +604,9 @@ struct Contents {
 
 impl Contents {
     // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
-    fn of(packet: &Packet<'_>) -> Self {
+    fn of(chunks: Screened<'_>) -> Self {
         let mut contents = Self { data: 0, abort: false, echo: false };
-        for chunk in packet.chunks().map_while(Result::ok) {
+        for chunk in chunks.map_while(Result::ok) {
             let kinds = [anabranch_wire::kind::DATA, anabranch_wire::kind::I_DATA];
             contents.data += usize::from(kinds.contains(&chunk.kind));
             contents.abort |= chunk.kind == anabranch_wire::kind::ABORT;

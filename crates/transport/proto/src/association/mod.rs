@@ -6,6 +6,7 @@
 
 mod acknowledged;
 mod addresses;
+mod authentication;
 mod buggify;
 mod change_options;
 mod control;
@@ -44,6 +45,7 @@ use std::sync::Arc;
 use anabranch_wire::{HEADER_LEN, Header};
 use bytes::Bytes;
 
+pub(crate) use authentication::{Authentication, Rest, Screen};
 pub(crate) use control::Control;
 pub(crate) use handshake::Initiation;
 pub(crate) use input::{Arrival, TagCheck};
@@ -140,6 +142,8 @@ pub struct Association {
     receiver: Receiver,
     acknowledger: Acknowledger,
     timestamps: Timestamps,
+    /// State of authentication, if this side offers it and the peer does not refuse it.
+    authentication: Option<Box<Authentication>>,
     /// State of stream reconfiguration, once it is used.
     reconfiguration: Option<Box<Reconfiguration>>,
     outbox: Outbox,
@@ -326,6 +330,7 @@ impl Association {
         };
         self.counts.add_to(&mut statistics.counters);
         self.reconfiguration_counts().add_to(&mut statistics.counters);
+        self.authentication_counts().add_to(&mut statistics.counters);
         self.receiver.count(&mut statistics.counters);
         self.sender.describe(&mut statistics);
         statistics

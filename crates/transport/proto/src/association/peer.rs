@@ -7,6 +7,7 @@ use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, parameter_kind};
 use bytes::Bytes;
 
 use super::Surroundings;
+use crate::authentication::Offer;
 use crate::config::AssociationConfig;
 use crate::features::Features;
 use crate::path::address;
@@ -34,6 +35,8 @@ pub(crate) struct Peer {
     pub(crate) features: Features,
     /// Parameters to report as unrecognized, as they were received.
     pub(crate) unrecognized: Vec<Bytes>,
+    /// What the peer says of authentication.
+    pub(crate) offer: Offer,
     /// Additional cookie lifetime that the peer asks for.
     pub(crate) preserve: Option<Duration>,
 }
@@ -95,6 +98,7 @@ impl Peer {
             );
             if !is_known {
                 peer.features |= Features::announced_by_parameter(raw.kind);
+                peer.offer.note(&raw);
                 // RFC 9260 section 3.2.1: the two highest bits determine what to do.
                 // req: rfc3758 3.3.2 "does not support the Forward-TSN chunk type, the receiver MUST"
                 let action = raw.unknown_action();
@@ -143,6 +147,18 @@ impl Peer {
         Ok(peer)
     }
 
+    /// Why the peer's INIT or INIT ACK cannot be used with these options.
+    // req: rfc4895 6.1 "Number is not 32 bytes, the association MUST be aborted"
+    // req: rfc4895 6.1 "chunk SHOULD contain the error cause"
+    pub(crate) fn refusal(&self, config: &AssociationConfig) -> Option<Refusal> {
+        if !config.authentication.authentication || !self.offer.is_invalid() {
+            return None;
+        }
+        let mut cause = Vec::new();
+        Cause::ProtocolViolation(b"RANDOM is not 32 bytes long").encode(&mut cause);
+        Some(Refusal { cause, why: "a random number of a wrong length" })
+    }
+
     fn add_address(&mut self, address: IpAddr, source: IpAddr) {
         let list = match address::may_be_listed(address, source) {
             true => &mut self.addresses,
@@ -173,7 +189,12 @@ impl Peer {
     /// The features that both sides want, given these options of this side. The parameters that
     /// announced them are not reported as unrecognized.
     pub(crate) fn agree(&mut self, config: &AssociationConfig) -> Features {
-        let wanted = config.features();
+        let mut wanted = config.features();
+        // The list of extensions says nothing without the parameters, and these suffice.
+        match self.offer.vector() {
+            Some(_) => self.features |= Features::AUTHENTICATION,
+            None => wanted = wanted.without(Features::AUTHENTICATION),
+        }
         let kind = |raw: &Bytes| raw.first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind));
         self.unrecognized.retain(|raw| {
             let announced = Features::announced_by_parameter(kind(raw));

@@ -74,8 +74,9 @@ impl Association {
     /// Whether the answer to the current HEARTBEAT includes a challenge to the port that sent it.
     pub(super) fn answer_at_new_port(&mut self, path: PathId, value: &Bytes) -> bool {
         let port = self.ports.arrived_from;
+        let held_back = self.room_to_authenticate(&[kind::HEARTBEAT, kind::HEARTBEAT_ACK]);
         let state = &mut self.paths[path];
-        let room = HEADER_LEN + super::transmit::HEARTBEAT_LEN + 4 + value.len();
+        let room = HEADER_LEN + super::transmit::HEARTBEAT_LEN + 4 + value.len() + held_back;
         let fits = room <= state.packet_size();
         match &mut state.rebinding {
             Some(known) if known.ask_new && known.new == port && known.answer.is_none() && fits => {
@@ -106,7 +107,9 @@ impl Association {
             (known.old, known.old_nonce, None)
         };
         let limit = self.paths[path].packet_size();
+        let held_back = self.room_to_authenticate(&[kind::HEARTBEAT, kind::HEARTBEAT_ACK]);
         let mut packet = PacketWriter::new(buf, header, limit);
+        packet.hold_back(held_back);
         let info = HeartbeatInfo { path, probe: 0, nonce }.encode();
         let mut written = packet.chunk(&Chunk::Heartbeat(Heartbeat { info: &info }));
         let answers = answer.is_some();

@@ -9,6 +9,7 @@ use super::Watch;
 use super::peer::{Peer, new_addresses_cause};
 use super::state::State;
 use super::{Association, Control};
+use crate::authentication::KeyVector;
 use crate::cookie::CookieContents;
 use crate::event::Notification;
 use crate::marks::mark;
@@ -99,7 +100,7 @@ impl Association {
             &self.config.receiving,
             self.config.mtu.max,
         );
-        self.agree_on(cookie.features);
+        self.agree_on(cookie.features, cookie.vectors.clone());
         self.learn_addresses(now, &cookie.addresses, path);
         self.paths.begin_with(path);
         self.paths[path].proven = true;
@@ -135,7 +136,7 @@ impl Association {
         self.identity.local_tag = cookie.local_tag;
         // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
         self.identity.peer_tag = cookie.peer_tag;
-        self.agree_on(cookie.features);
+        self.agree_on(cookie.features, cookie.vectors.clone());
         self.agree_on_streams(cookie.outbound_streams);
         // An address that the new incarnation does not list may not be the peer's: the host there must
         // not learn the tag.
@@ -241,6 +242,7 @@ impl Association {
                 tag: self.identity.local_tag,
                 initial_tsn: self.sender.initial_tsn(),
                 tie_tags: (0, 0),
+                vector: self.own_vector().cloned(),
                 remotes: self.remotes().collect(),
             },
             // req: rfc9260 9.2 "it SHOULD discard the"
@@ -266,6 +268,7 @@ impl Association {
                 tag: self.identity.local_tag,
                 initial_tsn: self.sender.initial_tsn(),
                 tie_tags: self.identity.tie_tags,
+                vector: self.own_vector().cloned(),
                 remotes: self.remotes().collect(),
             },
             // req: rfc9260 5.2.2 "MUST generate an INIT ACK chunk with"
@@ -285,6 +288,8 @@ pub(crate) enum InitAnswer {
         tag: u32,
         initial_tsn: Tsn,
         tie_tags: (u32, u32),
+        /// What this side's own INIT says of authentication.
+        vector: Option<KeyVector>,
         /// Addresses that this side's INIT was for; the answer lists the same local addresses.
         remotes: Vec<IpAddr>,
     },

@@ -97,8 +97,13 @@ impl Association {
     pub(super) fn reserve_timestamps(&mut self, now: Instant) {
         let bytes = if self.timestamps.in_use { Timestamp::LEN as u16 } else { 0 };
         self.sender.measure_by_echoes(self.timestamps.in_use);
+        self.reserve(now, Reservation::Timestamp, bytes);
+    }
+
+    /// Reserves `bytes` in the packets of all paths.
+    pub(super) fn reserve(&mut self, now: Instant, what: Reservation, bytes: u16) {
         for id in self.paths.ids_now() {
-            if self.paths[id].reserve(Reservation::Timestamp, bytes) {
+            if self.paths[id].reserve(what, bytes) {
                 // If the initial window is a number of packets, it becomes smaller; nothing has been
                 // sent yet.
                 self.mtu_changed(now, id);

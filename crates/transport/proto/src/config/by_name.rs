@@ -141,6 +141,7 @@ sections! {
     receiving: super::ReceiveConfig,
     sending: super::SendConfig,
     mtu: super::MtuConfig,
+    authentication: super::AuthenticationConfig,
 }
 
 fn info<S: Part>(section: &'static str, row: &'static Row<S>) -> OptionInfo {
@@ -259,13 +260,14 @@ impl AssociationConfig {
     }
 
     /// These options, but with those options of `other` that can change while an association is
-    /// established ([`OptionInfo::live`]).
+    /// established ([`OptionInfo::live`]), and its [keys](Self::keys).
     #[must_use]
     pub fn adjusted(&self, other: &Self) -> Self {
         let mut new = self.clone();
         for option in Self::options().filter(|option| option.live) {
             option.row.copy(&mut new, other);
         }
+        new.keys = other.keys.clone();
         new
     }
 

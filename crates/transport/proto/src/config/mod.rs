@@ -11,6 +11,9 @@ mod sysctl;
 
 pub use anabranch_units as units;
 
+pub use crate::authentication::{
+    AuthenticationConfig, ChunkTypes, HmacAlgorithm, KeyError, SharedKeys,
+};
 use crate::congestion::ControllerChoice;
 use crate::encapsulation::Headers;
 use crate::features::{Features, features};
@@ -78,6 +81,12 @@ pub struct AssociationConfig {
     pub sending: SendConfig,
     /// Path MTU discovery.
     pub mtu: MtuConfig,
+    /// Which chunks are authenticated.
+    pub authentication: AuthenticationConfig,
+    /// The secrets for that. Both sides need the same. They can change while an association is up
+    /// ([`Association::reconfigure`](crate::Association::reconfigure)): first both sides add a new one, then they activate
+    /// it, and then they delete the old one.
+    pub keys: SharedKeys,
 }
 
 impl AssociationConfig {

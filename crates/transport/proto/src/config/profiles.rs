@@ -76,6 +76,8 @@ impl AssociationConfig {
             receiving: Default::default(),
             sending: Default::default(),
             mtu: Default::default(),
+            authentication: Default::default(),
+            keys: Default::default(),
         }
     }
 

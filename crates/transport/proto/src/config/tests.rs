@@ -124,5 +124,6 @@ fn every_feature_can_be_asked_for() {
     config.acknowledging.nr_sack = true;
     config.sending.interleaving = true;
     config.congestion.ecn = true;
+    config.authentication.authentication = true;
     assert_eq!(config.features(), Features::from_bits(u32::MAX));
 }

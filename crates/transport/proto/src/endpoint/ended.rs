@@ -118,6 +118,7 @@ mod tests {
             remote_udp_port: 0,
             features: crate::features::Features::NONE,
             adaptation_indication: None,
+            vectors: None,
             addresses: Vec::new(),
         }
     }

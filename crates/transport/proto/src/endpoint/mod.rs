@@ -3,6 +3,7 @@
 //! The endpoint finds the association of a packet, answers packets without one, and stores nothing
 //! for a peer until the peer has returned its cookie. It does no I/O: see [`Endpoint`].
 
+mod authentication;
 mod connect;
 mod deadlines;
 mod demux;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::demux::{Key, Tag};
 use super::{Ecn, Endpoint, Received};
-use crate::association::{Arrival, Association, TagCheck};
+use crate::association::{Arrival, Association, Rest, TagCheck};
 use crate::event::AssociationId;
 use crate::time::Instant;
 
@@ -76,11 +76,9 @@ impl Endpoint {
             congestion_experienced: received.ecn == Some(Ecn::Ce),
             continues: false,
         };
-        let id = match first.kind {
-            kind::INIT | kind::COOKIE_ECHO => {
-                self.handle_setup(now, &arrival, &packet, first, batch)
-            }
-            _ => self.deliver(now, &mut arrival, &packet, first, batch, last),
+        let id = match sets_up(&packet, first) {
+            Some(setup) => self.handle_setup(now, &arrival, &packet, setup, batch),
+            None => self.deliver(now, &mut arrival, &packet, first, batch, last),
         };
         id.into_iter().for_each(|id| self.log_received(now, id, &arrival, &packet));
         id.or(last)
@@ -130,7 +128,7 @@ impl Endpoint {
             match check {
                 TagCheck::Valid => {
                     arrival.continues = last == Some(id);
-                    association.handle_packet(now, *arrival, packet, false, batch);
+                    association.handle_packet(now, *arrival, packet, Rest::ALL, batch);
                     return Some(id);
                 }
                 TagCheck::Reflected => {
@@ -143,7 +141,7 @@ impl Endpoint {
         if let Some(id) = self.find_by_tag(arrival, packet, first)
             && let Some(association) = self.get_mut(id)
         {
-            association.handle_packet(now, *arrival, packet, false, batch);
+            association.handle_packet(now, *arrival, packet, Rest::ALL, batch);
             self.demux.remember(key, id);
             return Some(id);
         }
@@ -213,5 +211,22 @@ impl Endpoint {
             return None;
         }
         self.demux.between(arrival.remote, ports.0, ports.1).find(reflected)
+    }
+}
+
+/// The chunk of a packet that sets up an association: the first one, or a COOKIE ECHO after an AUTH.
+// req: rfc4895 6.3 "second chunk, it MUST use the chunks after"
+// req: rfc4895 6.3 "found, the packet MUST be considered as out"
+// req: rfc4895 6.3 "The out of the blue handling MUST be based on"
+// req: rfc4895 6.3 "is found, it MUST process the AUTH"
+#[inline]
+fn sets_up<'a>(packet: &Packet<'a>, first: RawChunk<'a>) -> Option<RawChunk<'a>> {
+    match first.kind {
+        kind::INIT | kind::COOKIE_ECHO => Some(first),
+        kind::AUTH => {
+            let second = packet.chunks().nth(1)?.ok()?;
+            (second.kind == kind::COOKIE_ECHO).then_some(second)
+        }
+        _ => None,
     }
 }

@@ -17,9 +17,11 @@ use super::{Endpoint, Listener, Transmit};
 use crate::association::{
     Arrival, Association, InitAnswer, Peer, Refusal, init_value, new_addresses_cause,
 };
+use crate::authentication::{KeyVector, KeyVectors};
 use crate::config::OutOfTheBlue;
 use crate::cookie::{CookieContents, CookieError, CookiePacket};
 use crate::event::AssociationId;
+use crate::features::Features;
 use crate::marks::mark;
 use crate::path::address;
 use crate::tag_mark;
@@ -35,6 +37,14 @@ const NEVER_FRAGMENTED: usize = 576 - 60 - 8;
 
 /// Maximum number of tags drawn to find one that was not used recently.
 const DRAWS: usize = 16;
+
+/// What this side says in an INIT ACK.
+struct Said {
+    tag: u32,
+    tsn: Tsn,
+    /// Of authentication, if it said that in its INIT already.
+    vector: Option<KeyVector>,
+}
 
 impl Endpoint {
     /// Handles a packet that begins with INIT or COOKIE ECHO.
@@ -109,12 +119,12 @@ impl Endpoint {
                 self.out_of_resource(arrival, header, init.initiate_tag);
                 return None;
             }
-            let (tag, tsn) = self.draw_tag_and_tsn(header);
+            let said = self.draw_tag_and_tsn(header);
             // req: rfc9260 5.2.2 "the Tie-Tags MUST be set to 0"
             // req: rfc9260 3.3.3 "The Initiate Tag MUST NOT take the value"
             // req: rfc9260 5.1 "MUST generate and send along with the INIT"
             let tie_tags = (0, 0);
-            self.init_ack(now, arrival, header, &mut peer, &listener, tag, tsn, tie_tags, &[]);
+            self.init_ack(now, arrival, header, &mut peer, &listener, said, tie_tags, &[]);
             return None;
         };
         let source = (arrival.local, arrival.remote);
@@ -122,18 +132,19 @@ impl Endpoint {
         let (config, ip_versions) = (association.shared_config(), association.ip_versions());
         let as_before = Listener { config, ip_versions };
         match association.on_init(source, &peer) {
-            InitAnswer::Collision { tag, initial_tsn: tsn, tie_tags, remotes } => {
+            InitAnswer::Collision { tag, initial_tsn: tsn, tie_tags, vector, remotes } => {
                 mark!(InitCollision);
                 peer.vouch(&remotes);
+                let said = Said { tag, tsn, vector };
                 self.init_ack(
-                    now, arrival, header, &mut peer, &as_before, tag, tsn, tie_tags, &remotes,
+                    now, arrival, header, &mut peer, &as_before, said, tie_tags, &remotes,
                 );
             }
             // req: rfc9260 5.2.2 "INIT ACK chunk MUST contain a new"
             InitAnswer::Restart { tie_tags } => {
                 mark!(InitRestart);
-                let (tag, tsn) = self.draw_tag_and_tsn(header);
-                self.init_ack(now, arrival, header, &mut peer, &as_before, tag, tsn, tie_tags, &[]);
+                let said = self.draw_tag_and_tsn(header);
+                self.init_ack(now, arrival, header, &mut peer, &as_before, said, tie_tags, &[]);
             }
             InitAnswer::NewAddresses(added) => {
                 mark!(InitNewAddresses);
@@ -156,11 +167,20 @@ impl Endpoint {
         header: Header,
         peer: &mut Peer,
         Listener { config, ip_versions }: &Listener,
-        tag: u32,
-        initial_tsn: Tsn,
+        Said { tag, tsn: initial_tsn, vector }: Said,
         tie_tags: (u32, u32),
         remotes: &[IpAddr],
     ) {
+        if let Some(Refusal { cause, .. }) = peer.refusal(config) {
+            self.abort_init(arrival, header, Whose::Ours, peer.tag, &cause);
+            return;
+        }
+        let wants = config.features().has(Features::AUTHENTICATION);
+        let own =
+            vector.or_else(|| wants.then(|| KeyVector::own(&config.authentication, &mut self.rng)));
+        let features = peer.agree(config);
+        let vectors =
+            own.clone().zip(peer.offer.vector()).map(|(own, peer)| KeyVectors { own, peer });
         let outbound = config.sending.outbound_streams.min(peer.inbound_streams);
         let inbound = config.receiving.inbound_streams.min(peer.outbound_streams);
         let more = peer.preserve.unwrap_or_default().min(self.config.valid_cookie_life);
@@ -181,7 +201,8 @@ impl Endpoint {
             local: arrival.local,
             remote: arrival.remote,
             remote_udp_port: arrival.remote_udp_port,
-            features: peer.agree(config),
+            vectors: vectors.filter(|_| features.has(Features::AUTHENTICATION)),
+            features,
             adaptation_indication: peer.adaptation,
             addresses: std::mem::take(&mut peer.addresses),
         };
@@ -194,6 +215,9 @@ impl Endpoint {
         let surroundings = self.surroundings.within_link_of(arrival.local, *ip_versions);
         let value =
             init_value(tag, initial_tsn, streams, config, &surroundings, &listed_for, |value| {
+                if let Some(own) = &own {
+                    own.write(value);
+                }
                 // req: rfc9260 3.3.3.1.1 "MUST contain all the necessary state and"
                 Parameter::StateCookie(&cookie).encode(value);
                 for unknown in &peer.unrecognized {
@@ -211,7 +235,7 @@ impl Endpoint {
     }
 
     // req: rfc9260 5.1 "MUST be set to the Initiate Tag value"
-    fn draw_tag_and_tsn(&mut self, header: Header) -> (u32, Tsn) {
+    fn draw_tag_and_tsn(&mut self, header: Header) -> Said {
         let (remote_port, local_port) = (header.source_port, header.destination_port);
         let mark = self.config.tag_mark;
         let mut draw = || tag_mark::draw(mark, &mut self.rng, remote_port, local_port);
@@ -220,7 +244,7 @@ impl Endpoint {
         let drawn = std::iter::repeat_with(&mut draw).take(DRAWS).find(|tag| !self.ended.has(*tag));
         let tag = drawn.unwrap_or_else(draw);
         let tsn = self.rng.next_u32();
-        (tag, Tsn(self.config.initial_tsn.unwrap_or(tsn)))
+        Said { tag, tsn: Tsn(self.config.initial_tsn.unwrap_or(tsn)), vector: None }
     }
 
     /// The listener for a packet's port at this address.
@@ -319,11 +343,15 @@ impl Endpoint {
             self.stale_cookie(arrival, header, contents.peer_tag, by);
             return None;
         }
+        let Some(rest) = self.after_cookie(packet, &contents, existing) else {
+            self.discarded += 1;
+            return None;
+        };
         if let Some(id) = existing {
             let association = self.get_mut(id)?;
             // req: rfc9260 5.1.5 "the procedures in Section 5.2 SHOULD be"
             if association.on_cookie_echo(now, &contents, arrived) {
-                association.handle_packet(now, *arrival, packet, true, batch);
+                association.handle_packet(now, *arrival, packet, rest, batch);
             }
             return Some(id);
         }
@@ -336,7 +364,7 @@ impl Endpoint {
             return None;
         }
         let id = self.accept(now, arrival, header, &contents)?;
-        self.get_mut(id)?.handle_packet(now, *arrival, packet, true, batch);
+        self.get_mut(id)?.handle_packet(now, *arrival, packet, rest, batch);
         Some(id)
     }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 
-use super::{CloseReason, PathState};
+use super::{AuthenticationChange, CloseReason, PathState};
 use crate::features::Features;
 use crate::message::OutgoingMessage;
 use crate::per_path::PathId;
@@ -50,6 +50,8 @@ pub enum InSockets {
     AssocReset,
     /// SCTP_STREAM_CHANGE_EVENT (RFC 6525 section 6.1.3).
     StreamChange,
+    /// SCTP_AUTHENTICATION_EVENT.
+    Authentication,
     /// ANABRANCH_EVENT, our own with a name and a sentence, for events without a notification in the RFC.
     Named,
 }
@@ -69,6 +71,7 @@ impl InSockets {
             Self::StreamReset => "SCTP_STREAM_RESET_EVENT",
             Self::AssocReset => "SCTP_ASSOC_RESET_EVENT",
             Self::StreamChange => "SCTP_STREAM_CHANGE_EVENT",
+            Self::Authentication => "SCTP_AUTHENTICATION_EVENT",
             Self::Named => "ANABRANCH_EVENT",
         }
     }
@@ -139,6 +142,7 @@ fields! {
     PathState: Text, String::new(), |value| value.to_string();
     Features: Text, String::new(), |value| value.to_string();
     ReconfigurationResult: Text, String::new(), |value| value.to_string();
+    AuthenticationChange: Text, String::new(), |value| value.to_string();
     // The numbers, separated by commas.
     Box<[u16]>: Text, String::new(), |value| listed(value);
     CloseReason: Text, String::new(), |value| value.to_string();
@@ -310,6 +314,13 @@ notifications! {
         /// How it ended.
         result: ReconfigurationResult,
     };
+    /// The authentication of chunks changed (RFC 4895).
+    Authentication "authentication", Event "security:authentication_changed", Authentication {
+        /// What happened.
+        change: AuthenticationChange,
+        /// The identifier of the key.
+        key: u16,
+    };
     /// NETWORK STATUS CHANGE: a path changed its state.
     PathChanged "path_changed", Compared "connectivity:path_updated", PeerAddrChange {
         /// The path.
@@ -408,6 +419,15 @@ impl fmt::Display for Notification {
                 f,
                 "streams added: {result}, {outbound_streams} streams out, {inbound_streams} in"
             ),
+            Self::Authentication { change: AuthenticationChange::NewKey, key } => {
+                write!(f, "the peer authenticates with key {key}")
+            }
+            Self::Authentication { change: AuthenticationChange::FreeKey, key } => {
+                write!(f, "key {key} is no longer used")
+            }
+            Self::Authentication { change: AuthenticationChange::NotSupported, .. } => {
+                f.write_str("the peer does not support authentication")
+            }
             Self::PathChanged { local, remote, state, .. } => {
                 write!(f, "{local} -> {remote} is {state}")
             }

@@ -33,6 +33,8 @@ pub enum Kind {
     Switch,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Some of these words or numbers below 256, separated by commas, or `none`.
+    List(&'static [&'static str]),
     /// One of these forms, where `N` is a number within the bounds.
     Form {
         /// The forms.
@@ -66,7 +68,7 @@ impl Kind {
             Self::Size { least, most }
             | Self::Count { least, most }
             | Self::Form { least, most, .. } => (*least..=*most).contains(&number),
-            Self::Time { .. } | Self::Switch | Self::Word(_) => false,
+            Self::Time { .. } | Self::Switch | Self::Word(_) | Self::List(_) => false,
         }
     }
 
@@ -90,6 +92,9 @@ impl Kind {
             }
             Self::Switch => "must be on or off".to_owned(),
             Self::Word(words) => format!("must be one of {}{off}", words.join(", ")),
+            Self::List(words) => {
+                format!("must be none, or numbers or some of {}, with commas", words.join(", "))
+            }
             Self::Form { forms, least, most } => {
                 format!("must be one of {}, N from {least} to {most}{off}", forms.join(", "))
             }

@@ -5,10 +5,12 @@
 pub(crate) enum Reservation {
     /// The timestamp (caro 2.4.2).
     Timestamp,
+    /// The AUTH chunk (RFC 4895), where the peer wants data or acknowledgements to be authenticated.
+    Authentication,
 }
 
 impl Reservation {
-    const COUNT: usize = Self::Timestamp as usize + 1;
+    const COUNT: usize = Self::Authentication as usize + 1;
 }
 
 /// Reserved bytes for each reason.

@@ -84,6 +84,16 @@ association_counters! {
         reconfiguration_timeouts: u32, Events;
     }
 
+    /// Counters of authentication (RFC 4895).
+    struct AuthenticationCounters {
+        /// Packets sent with an AUTH chunk.
+        authenticated_packets_sent: u64, Packets;
+        /// AUTH chunks received that were wrong: the MAC, the algorithm, the key, or a second one in a packet.
+        authentication_failures: u32, Chunks;
+        /// Chunks discarded because this side accepts them only if they are authenticated.
+        unauthenticated_chunks: u32, Chunks;
+    }
+
     /// Counters of the sender.
     struct SenderCounters {
         /// Chunks that the peer reported missing after it had acknowledged them in gap blocks, as far as

@@ -237,6 +237,21 @@ impl AssociationOption for EcnSupported {
     }
 }
 
+/// SCTP_AUTH_SUPPORTED of Linux and FreeBSD: whether to offer the authentication of chunks to the peer (RFC 4895). It
+/// cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthSupported(pub bool);
+
+impl AssociationOption for AuthSupported {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.authentication.authentication = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.authentication.authentication)
+    }
+}
+
 /// SCTP_ENABLE_STREAM_RESET (RFC 6525 section 6.3.1): which requests of the peer are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnableStreamReset {

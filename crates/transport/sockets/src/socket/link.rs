@@ -383,6 +383,9 @@ impl State {
             | Notification::StreamsAdded { .. } => {
                 reconfiguration::event(event).into_iter().for_each(|event| self.report(id, event));
             }
+            Notification::Authentication { change, key } => {
+                self.report(id, Event::Authentication { change: *change, key: *key });
+            }
             Notification::PeerShutdown => self.report(id, Event::Shutdown),
             Notification::Closed(reason) => {
                 self.report(id, Event::AssocChange(AssocChange::of_end(reason)));

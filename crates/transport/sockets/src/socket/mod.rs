@@ -5,6 +5,7 @@
 //! Calls check the state, and wait for it to change unless they are non-blocking.
 
 mod associations;
+mod authentication;
 mod configure;
 mod counter;
 mod feed;

@@ -38,6 +38,9 @@ impl<'a> Auth<'a> {
         chunk.fields(|r| Some(Self { shared_key_id: r.u16()?, hmac_id: r.u16()?, hmac: r.rest() }))
     }
 
+    // req: rfc4895 5.1 "This value MUST be set to 0x0F"
+    // req: rfc4895 5.1 "SHOULD be set to zero on transmit"
+    // req: rfc4895 5.1 "on transmit and MUST be ignored on receipt"
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.shared_key_id.to_be_bytes());
         out.extend_from_slice(&self.hmac_id.to_be_bytes());

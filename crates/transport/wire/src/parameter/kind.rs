@@ -33,10 +33,13 @@ pub const ECN_CAPABLE: u16 = 0x8000;
 /// Zero Checksum Acceptable (RFC 9653).
 pub const ZERO_CHECKSUM_ACCEPTABLE: u16 = 0x8001;
 /// Random (RFC 4895 section 3.1).
+// req: rfc4895 3.1 "This value MUST be set to 0x8002"
 pub const RANDOM: u16 = 0x8002;
 /// Chunk List (RFC 4895 section 3.2).
+// req: rfc4895 3.2 "This value MUST be set to 0x8003"
 pub const CHUNK_LIST: u16 = 0x8003;
 /// Requested HMAC Algorithm (RFC 4895 section 3.3).
+// req: rfc4895 3.3 "This value MUST be set to 0x8004"
 pub const REQUESTED_HMAC_ALGORITHM: u16 = 0x8004;
 /// Padding (RFC 4820 section 4).
 pub const PADDING: u16 = 0x8005;

@@ -1,20 +1,20 @@
 //! `anabranch gateway far`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch::seal::{Allow, Invitation, Seal, SealHandle, SecretKey, Token};
 use anabranch::{Association, AssociationConfig, Endpoint, ListenOptions, Listener, VantagePoint};
-use anabranch_gateway::{FarOptions, Rule, Rules, is_public};
+use anabranch_gateway::{FarOptions, Rule, Rules};
 use clap::Args;
 use serde::Serialize;
 
 use super::keys::{Users, key};
 use super::report::{self, Event};
-use super::{PORT, config};
-use crate::address::{Address, ListenAddress, is_whole_host, socket};
+use super::{PORT, config, reach};
+use crate::address::{ListenAddress, socket};
 use crate::endpoint::{Binding, accept_all, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
@@ -120,18 +120,14 @@ impl Far {
             }
             false => self.sealed(config)?,
         };
-        self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
         let json = self.json;
-        let rules = Rules { deny: self.deny, allow: self.allow, only_allowed: self.only_allowed };
-        let options = FarOptions {
-            rules,
-            connections: self.max_connections as usize,
-            connect_timeout: self.target_timeout,
-            udp_flows: self.max_udp_flows as usize,
-            ..FarOptions::default()
-        };
-        let log = Arc::new(move |access| report::access(&access, json));
-        let far = anabranch_gateway::Far::new(options, log);
+        let far = anabranch_gateway::Far::new(
+            self.options(),
+            Arc::new(move |access| report::access(&access, json)),
+        );
+        #[cfg(unix)]
+        crate::metrics::also(far.traffic());
+        self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
         let handle = |association: Association| {
             if let Some(sealed) = &sealed {
                 sealed.keep_new_users();
@@ -140,6 +136,20 @@ impl Far {
         };
         accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle).await;
         Ok(())
+    }
+
+    fn options(&self) -> FarOptions {
+        FarOptions {
+            rules: Rules {
+                deny: self.deny.clone(),
+                allow: self.allow.clone(),
+                only_allowed: self.only_allowed,
+            },
+            connections: self.max_connections as usize,
+            connect_timeout: self.target_timeout,
+            udp_flows: self.max_udp_flows as usize,
+            ..FarOptions::default()
+        }
     }
 
     fn plain(&self, config: AssociationConfig) -> Result<(Endpoint, Listener), Failure> {
@@ -160,7 +170,7 @@ impl Far {
         let (secret, path) = key(self.key.as_deref(), "far.key")?;
         let users = Users::beside(&path)?;
         let token = Token::generate().map_err(Failure::failed)?;
-        let seal = Seal::listen(secret.clone(), self.sockets()?)
+        let seal = Seal::listen(secret.clone(), reach::sockets(&self.listen)?)
             .allow(Allow::Keys(users.keys().collect()));
         let handle = seal.handle();
         handle.invite(token.clone());
@@ -169,19 +179,6 @@ impl Far {
             endpoint.listen(PORT, ListenOptions::from(config)).map_err(Failure::failed)?;
         let users = Arc::new(Mutex::new(users));
         Ok((endpoint, listener, Some(Sealed { secret, token, users, handle })))
-    }
-
-    /// The real addresses to listen on.
-    fn sockets(&self) -> Result<Vec<SocketAddr>, Failure> {
-        let port = self.listen.port;
-        if is_whole_host(&self.listen.addresses) {
-            let v4 = SocketAddr::from(([0, 0, 0, 0], port));
-            let v6 = SocketAddr::from(([0_u16; 8], port));
-            // A host may have no IPv6.
-            let has_v6 = std::net::UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0)).is_ok();
-            return Ok([v4].into_iter().chain(has_v6.then_some(v6)).collect());
-        }
-        self.listen.addresses.iter().map(|address| address.socket(port)).collect()
     }
 
     fn tell_listening(&self, udp_port: u16, sealed: Option<&Sealed>) -> Result<(), Failure> {
@@ -207,20 +204,7 @@ impl Far {
 
     /// An invitation for one more near side.
     fn invitation(&self, udp_port: u16, sealed: &Sealed) -> Invitation {
-        let mut addresses = self.public.clone();
-        if addresses.is_empty() {
-            let host = match is_whole_host(&self.listen.addresses) {
-                true => addresses_of_host(),
-                false => self.listen.addresses.iter().map(|Address { ip, .. }| *ip).collect(),
-            };
-            if !host.iter().any(|ip| is_public(*ip)) {
-                complain(
-                    "this host has no public address: if the near side is elsewhere, name the address and port \
-                     under which it reaches this host with --public",
-                );
-            }
-            addresses = host.into_iter().map(|ip| SocketAddr::new(ip, udp_port)).collect();
-        }
+        let addresses = reach::addresses(&self.public, &self.listen, udp_port);
         Invitation::new(sealed.secret.public(), addresses).with_token(sealed.token.clone())
     }
 }
@@ -236,38 +220,6 @@ impl Sealed {
             }
         }
     }
-}
-
-/// Most addresses in an invitation: it should fit in a line.
-const MOST_ADDRESSES: usize = 4;
-
-/// Addresses of this host under which others may reach it, the public ones first. If there are none, the loopback
-/// address.
-#[cfg(unix)]
-fn addresses_of_host() -> Vec<IpAddr> {
-    let mut addresses = Vec::new();
-    for interface in nix::ifaddrs::getifaddrs().into_iter().flatten() {
-        let Some(address) = interface.address else { continue };
-        let v4 = address.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
-        let v6 = address.as_sockaddr_in6().map(|address| IpAddr::from(address.ip()));
-        let usable = |ip: &IpAddr| match ip {
-            IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
-            IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local(),
-        };
-        addresses.extend(v4.or(v6).filter(usable));
-    }
-    addresses.sort_by_key(|ip| (!is_public(*ip), ip.is_ipv6()));
-    addresses.dedup();
-    addresses.truncate(MOST_ADDRESSES);
-    if addresses.is_empty() {
-        addresses.push(IpAddr::from([127, 0, 0, 1]));
-    }
-    addresses
-}
-
-#[cfg(not(unix))]
-fn addresses_of_host() -> Vec<IpAddr> {
-    vec![IpAddr::from([127, 0, 0, 1])]
 }
 
 async fn serve(far: anabranch_gateway::Far, association: Association, json: bool) {

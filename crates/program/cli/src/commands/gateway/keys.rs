@@ -20,7 +20,7 @@ fn directory() -> Result<PathBuf, Failure> {
 
 /// The key in this file, or by default in `name` of the user's configuration. It is made if it is missing. Returns it
 /// with its path.
-pub(super) fn key(file: Option<&Path>, name: &str) -> Result<(SecretKey, PathBuf), Failure> {
+pub(crate) fn key(file: Option<&Path>, name: &str) -> Result<(SecretKey, PathBuf), Failure> {
     let path = match file {
         Some(file) => file.to_owned(),
         None => {

@@ -1,8 +1,9 @@
 //! `anabranch gateway`.
 
 mod far;
-mod keys;
+pub(crate) mod keys;
 mod near;
+pub(crate) mod reach;
 mod report;
 
 use std::time::Duration;
@@ -54,7 +55,7 @@ impl Gateway {
 }
 
 /// The options of the association. Those that the user gives go before what the gateway prefers.
-fn config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
+pub(crate) fn config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
     let mut config = file_config(options)?;
     if !options.policies.given().any(|name| name == "--multipath") {
         // All uplinks carry data. For a single path this changes nothing.

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::seal::{Invitation, Seal, Uplink};
+use anabranch::seal::{Invitation, Seal, Token};
 use anabranch::{Association, ConnectError, ConnectOptions, Endpoint, VantagePoint};
-use anabranch_gateway::{Connect, Link, LinkEvent, NearOptions};
+use anabranch_gateway::{Connect, Link, LinkEvent, NearOptions, Page, UplinkSpec, Uplinks};
 use anabranch_http::Authority;
 use clap::Args;
 use serde::Serialize;
@@ -45,6 +45,7 @@ use crate::output::{json_line, print_first, write_in_background};
   anabranch gateway near anb1:...
   anabranch gateway near anb1:... --uplink wlan0,wwan0
   anabranch gateway near anb1:... -- firefox
+  anabranch gateway near anb1:... --uplink wlan0,wwan0:backup,eth1:limit=2GB/d
   anabranch gateway near --plain 127.0.0.1:9899
   anabranch gateway near --plain far.example:9899 --listen 127.0.0.1:8080 --json
   curl --proxy http://127.0.0.1:1080 http://example.com/
@@ -53,9 +54,15 @@ pub(super) struct Near {
     /// The invitation of the far side; it remembers this near side's key, so the same line works again
     #[arg(value_name = "LINE", required_unless_present = "plain", conflicts_with = "plain")]
     line: Option<Invitation>,
-    /// Interfaces or local addresses to use at the same time, at most eight [default: what the routes say]
-    #[arg(long, value_name = "NAME|ADDR[,...]", value_delimiter = ',', value_parser = uplink, conflicts_with = "plain")]
-    uplink: Vec<Uplink>,
+    /// Interfaces or local addresses to use at the same time, at most eight; with :backup only while no other works,
+    /// with :limit=SIZE/PERIOD not after so many bytes an h, d, w or 30d [default: all interfaces with a route]
+    #[arg(
+        long,
+        value_name = "NAME|ADDR[:...][,...]",
+        value_delimiter = ',',
+        conflicts_with = "plain"
+    )]
+    uplink: Vec<UplinkSpec>,
     /// File with the secret key, made if it is missing [default: near.key in the user's configuration]
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     key: Option<PathBuf>,
@@ -96,7 +103,15 @@ const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1080)
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Listening<'a> {
-    Listening { service: &'static str, listen: &'a str, proxy: &'a str, pac: &'a str, sealed: bool },
+    Listening {
+        service: &'static str,
+        listen: &'a str,
+        proxy: &'a str,
+        pac: &'a str,
+        status: &'a str,
+        uplinks: &'a [String],
+        sealed: bool,
+    },
 }
 
 impl Near {
@@ -116,17 +131,25 @@ impl Near {
         let interrupt = Interrupt::of_server()?;
         let dial = self.dial()?;
         let listener = bind(self.listen.unwrap_or(PROXY)).await?;
-        self.tell_listening(listener.local_addr().map_err(Failure::failed)?)?;
+        let page = Page::new(token()?, Arc::clone(&dial.uplinks));
+        let names: Vec<_> = dial.uplinks.states().into_iter().map(|uplink| uplink.name).collect();
+        self.tell_listening(listener.local_addr().map_err(Failure::failed)?, &page, &names)?;
         let json = self.json;
         let (endpoint, far) = (dial.endpoint.clone(), dial.far.to_string());
+        let uplinks = Arc::clone(&dial.uplinks);
         let link = Link::new(dial.connect(), move |event| tell(&event, &far, json));
         let log = Arc::new(move |access| report::access(&access, json));
-        let near = anabranch_gateway::Near::new(link, &self.options(), log);
+        let options = NearOptions { page: Some(page), ..self.options() };
+        let near = anabranch_gateway::Near::new(Arc::clone(&link), &options, log);
+        #[cfg(unix)]
+        crate::metrics::also(near.traffic());
+        let serving = async { tokio::join!(near.serve(listener), uplinks.follow(Some(&link))) };
         tokio::select! {
-            () = near.serve(listener) => {}
+            ((), ()) = serving => {}
             () = interrupt.wait() => {}
         }
-        drop(near);
+        uplinks.save();
+        drop((near, link));
         close(&endpoint).await;
         Ok(())
     }
@@ -145,13 +168,23 @@ impl Near {
         let timeout = self.connect_timeout;
         let Some(far) = &self.plain else {
             let line = self.line.as_ref().ok_or_else(|| Failure::usage("LINE is missing"))?;
-            let (secret, _) = key(self.key.as_deref(), "near.key")?;
-            let mut seal = Seal::connect(secret, line);
-            if !self.uplink.is_empty() {
-                seal = seal.uplinks(self.uplink.iter().cloned());
-            }
+            let (secret, key) = key(self.key.as_deref(), "near.key")?;
+            let seal = Seal::connect(secret, line);
+            let uplinks = match &self.uplink[..] {
+                [] => {
+                    let far = line.addresses().iter().map(SocketAddr::ip).collect();
+                    Uplinks::with_routes(seal.handle(), far)
+                }
+                named => {
+                    let usage = Some(key.with_extension("usage"));
+                    Uplinks::named(seal.handle(), named.to_vec(), usage).map_err(Failure::failed)?
+                }
+            };
+            let seal = seal.uplinks(uplinks.uplinks());
+            let uplinks = Arc::new(uplinks);
             let endpoint = sealed(&self.sctp, seal, VantagePoint::Client)?;
-            return Ok(Dial { endpoint, far: Destination::Sealed(line.clone()), options, timeout });
+            let far = Destination::Sealed(line.clone());
+            return Ok(Dial { endpoint, far, options, timeout, uplinks });
         };
         options.remote_udp_port = far.port;
         let binding = Binding {
@@ -162,28 +195,43 @@ impl Near {
             options: &self.sctp,
         };
         let endpoint = binding.client(far.hosts.iter())?;
-        Ok(Dial { endpoint, far: Destination::Plain(far.clone()), options, timeout })
+        let (far, uplinks) = (Destination::Plain(far.clone()), Arc::default());
+        Ok(Dial { endpoint, far, options, timeout, uplinks })
     }
 
-    fn tell_listening(&self, listen: SocketAddr) -> Result<(), Failure> {
+    fn tell_listening(
+        &self,
+        listen: SocketAddr,
+        page: &Page,
+        uplinks: &[String],
+    ) -> Result<(), Failure> {
         let (proxy, pac) = (format!("http://{listen}"), format!("http://{listen}/proxy.pac"));
+        let status = format!("http://{listen}{}", page.path());
         if self.json {
             let (service, listen) = ("gateway-near", listen.to_string());
-            let (listen, proxy, pac) = (&listen, &proxy, &pac);
+            let (listen, proxy, pac, status) = (&listen, &proxy, &pac, &status);
             let sealed = self.plain.is_none();
             return print_first(&json_line(&Listening::Listening {
                 service,
                 listen,
                 proxy,
                 pac,
+                status,
+                uplinks,
                 sealed,
             })?);
         }
         if !listen.ip().is_loopback() {
             complain(&format!("anyone who can reach {listen} can use this proxy"));
         }
+        // Those that the user has named need not be repeated.
+        let uplinks = match self.uplink.is_empty() && self.plain.is_none() {
+            true => format!("uplinks: {}\n", uplinks.join(", ")),
+            false => String::new(),
+        };
         print_first(&format!(
-            "gateway near: proxy for HTTP and SOCKS5 on {listen}, configuration for browsers at {pac}\n"
+            "gateway near: proxy for HTTP and SOCKS5 on {listen}, configuration for browsers at {pac}\n\
+             status page: {status}\n{uplinks}"
         ))
     }
 }
@@ -193,16 +241,10 @@ async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
     bound.map_err(|error| Failure::failed(format!("--listen {listen}: {error}")))
 }
 
-/// Parses an uplink: a local address, or the name of an interface.
-fn uplink(text: &str) -> Result<Uplink, String> {
-    if let Ok(address) = text.trim_matches(['[', ']']).parse() {
-        return Ok(Uplink::address(address));
-    }
-    let is_name = |c: char| c.is_ascii_graphic() && c != '/' && c != ':';
-    if text.is_empty() || !text.chars().all(is_name) {
-        return Err("an uplink is the name of an interface or a local address".to_owned());
-    }
-    Ok(Uplink::interface(text))
+/// A token for the status page, as text that URLs may have.
+fn token() -> Result<String, Failure> {
+    let token = Token::generate().map_err(Failure::failed)?;
+    Ok(token.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Where the far side is.
@@ -232,6 +274,7 @@ struct Dial {
     far: Destination,
     options: ConnectOptions,
     timeout: Duration,
+    uplinks: Arc<Uplinks>,
 }
 
 impl Dial {

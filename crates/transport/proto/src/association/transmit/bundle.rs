@@ -34,7 +34,9 @@ impl Association {
             {
                 break;
             }
+            let (always, held_back) = self.room_to_authenticate_data(path);
             let mut packet = PacketWriter::new(buf, header, limit);
+            packet.hold_back(held_back);
             budget.short = limit < full - full / 4;
             // req: rfc9260 6 "Control chunks MUST come before DATA chunks"
             // req: rfc9260 6.10 "MUST place control chunks first in the"
@@ -67,7 +69,7 @@ impl Association {
                     // first.
                     self.sender.apply_idle(now, path, &self.paths);
                 }
-                if data_from == bare && self.sender.is_oversized(path, limit - stamp) {
+                if data_from == bare && self.sender.is_oversized(path, limit - stamp - always) {
                     packet.cancel();
                     if segment > 0 {
                         // It is longer than the packets before it, so it begins the next batch.
@@ -158,6 +160,7 @@ impl Association {
     /// Sends a chunk that was made for a larger path MTU.
     fn send_oversized(&mut self, now: Instant, carrier: Carrier, buf: &mut Vec<u8>) -> usize {
         let mut packet = PacketWriter::new(buf, self.header(), usize::from(u16::MAX));
+        packet.hold_back(self.room_to_authenticate_data(carrier.path).0);
         self.sender.write_oversized(now, carrier, &mut packet, &mut self.paths);
         self.paths[carrier.path].stats.data_packets_sent += 1;
         self.finish(packet)

@@ -26,7 +26,9 @@ impl Association {
         let nothing = (path, Written::default());
         let Some((_, control)) = self.outbox.chunks.front() else { return nothing };
         let full = self.paths[path].packet_size();
-        let leads = matches!(control, Control::CookieEcho) || control.is_oversized(full);
+        let held_back = self.room_to_authenticate(&[control.kind(), kind::ERROR]);
+        let leads =
+            matches!(control, Control::CookieEcho) || control.is_oversized(full - held_back);
         if !control.stands_alone() && !leads {
             return (path, self.send_data(now, path, max_segments, buf));
         }
@@ -42,6 +44,7 @@ impl Association {
         }
         let len = [full.max(USUAL), MOST].into_iter().find_map(|limit| {
             let mut packet = PacketWriter::new(buf, header, limit);
+            packet.hold_back(held_back);
             match self.write_alone(&control, &mut packet, full) {
                 Ok(()) => Some(self.finish(packet)),
                 Err(_) => {
@@ -100,7 +103,7 @@ impl Association {
         while let Some((target, control)) = self.outbox.chunks.front() {
             if *target != path
                 || control.stands_alone()
-                || control.is_oversized(full)
+                || control.is_oversized(full - self.room_to_authenticate(&[control.kind()]))
                 || matches!(control, Control::CookieEcho)
                 || control.write(cumulative, packet).is_err()
             {

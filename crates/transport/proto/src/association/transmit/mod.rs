@@ -182,7 +182,9 @@ impl Association {
         })
     }
 
-    pub(super) fn finish(&self, packet: PacketWriter<'_>) -> usize {
+    /// Authenticates a packet if it must be, and completes it. Returns its length.
+    pub(super) fn finish(&mut self, mut packet: PacketWriter<'_>) -> usize {
+        self.authenticate(&mut packet);
         if self.surroundings.checksum { packet.finish() } else { packet.finish_without_checksum() }
     }
 

@@ -1,6 +1,6 @@
 //! Packets that probe a path: HEARTBEATs, alone or padded to the probed size.
 
-use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter};
+use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter, kind};
 
 use super::Association;
 use crate::path::HeartbeatInfo;
@@ -35,13 +35,15 @@ impl Association {
     }
 
     fn write_heartbeat(&mut self, info: HeartbeatInfo, len: usize, buf: &mut Vec<u8>) -> usize {
-        let len = len.max(HEADER_LEN + HEARTBEAT_LEN);
+        let held_back = self.room_to_authenticate(&[kind::HEARTBEAT, kind::PAD]);
+        let len = len.max(HEADER_LEN + HEARTBEAT_LEN + held_back);
         let mut packet = PacketWriter::new(buf, self.header(), len);
+        packet.hold_back(held_back);
         let info = info.encode();
         let heartbeat = Heartbeat { info: &info };
-        let written = packet
-            .chunk(&Chunk::Heartbeat(heartbeat))
-            .and_then(|()| if packet.remaining() >= 4 { packet.pad_to(len) } else { Ok(()) });
+        let written = packet.chunk(&Chunk::Heartbeat(heartbeat)).and_then(|()| {
+            if packet.remaining() >= 4 { packet.pad_to(len - held_back) } else { Ok(()) }
+        });
         if written.is_err() {
             packet.cancel();
             return 0;

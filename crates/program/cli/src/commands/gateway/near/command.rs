@@ -35,13 +35,15 @@ pub(super) async fn run(options: Near) -> Result<(), Failure> {
         None => None,
     };
     let endpoint = dial.endpoint.clone();
+    let uplinks = Arc::clone(&dial.uplinks);
     let ended = Arc::new(AtomicBool::new(false));
     let link = reach(dial, lines, Arc::clone(&ended)).await?;
     let log: Log = match lines {
         Some(json) => Arc::new(move |access| report::access(&access, json)),
         None => Arc::new(|_| {}),
     };
-    let near = anabranch_gateway::Near::new(link, &options.options(), log);
+    let near = anabranch_gateway::Near::new(Arc::clone(&link), &options.options(), log);
+    crate::metrics::also(near.traffic());
     let command = Command::start(&options.command).map_err(Failure::failed)?;
     let proxy = async {
         match listener {
@@ -49,12 +51,15 @@ pub(super) async fn run(options: Near) -> Result<(), Failure> {
             None => std::future::pending().await,
         }
     };
+    // Without a proxy to serve, this never ends.
+    let others = async { tokio::join!(proxy, uplinks.follow(Some(&link))) };
     let status = tokio::select! {
         status = command.run(Arc::clone(&near)) => status.map_err(Failure::failed)?,
-        () = proxy => return Ok(()),
+        ((), ()) = others => return Ok(()),
     };
+    uplinks.save();
     ended.store(true, Relaxed);
-    drop(near);
+    drop((near, link));
     close(&endpoint).await;
     end(status)
 }
