@@ -99,6 +99,15 @@ enum LogFormat {
 }
 
 fn main() -> ExitCode {
+    // The arguments belong to the command of `gateway near`.
+    #[cfg(target_os = "linux")]
+    if let Some(inside) = anabranch_gateway::inside() {
+        if let Some(error) = &inside.error {
+            failure::complain(error);
+        }
+        output::drain();
+        return ExitCode::from(inside.code);
+    }
     let code = command();
     output::drain();
     code

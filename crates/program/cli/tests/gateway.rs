@@ -109,6 +109,62 @@ fn curl_fetches_through_sealed_paths() {
     assert_eq!(gateway.far.interrupt(), Some(0));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_has_the_gateway_as_its_network() {
+    let keys = tempfile::tempdir().unwrap();
+    let far = far(keys.path(), "0");
+    let line = far.listening["invitation"].as_str().unwrap().to_owned();
+    let key = keys.path().join("near.key");
+    let near = |more: &[&str]| {
+        let near = ["gateway", "near", &line, "--key", key.to_str().unwrap()];
+        run(&[&near[..], more].concat(), keys.path())
+    };
+    let ended = near(&["--", "sh", "-c", "cat /etc/resolv.conf; exit 7"]);
+    if ended.stderr.contains("namespaces") || ended.stderr.contains("no TUN device") {
+        return skip("namespaces with TUN devices");
+    }
+    // Near itself says nothing.
+    assert_eq!((ended.code, &ended.stderr[..]), (Some(7), ""));
+    assert!(ended.stdout.starts_with("nameserver 198.19.0.3\n"), "{}", ended.stdout);
+    near(&["--", "no-such-command"]).failed_with(127, "'no-such-command' cannot be run");
+    near(&["--json", "--", "true"]).failed_with(2, "--json with a COMMAND needs --log");
+    drop(far);
+    near(&["--connect-timeout", "1s", "--", "true"]).failed_with(1, "no answer from 127.0.0.1:");
+}
+
+/// A command must not go on with another network, or none.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_ends_with_its_near_side() {
+    let keys = tempfile::tempdir().unwrap();
+    let far = far(keys.path(), "0");
+    let line = far.listening["invitation"].as_str().unwrap();
+    let (key, file) = (keys.path().join("near.key"), keys.path().join("beats"));
+    let script = "while :; do echo beat >>beats; sleep 0.1; done";
+    let near = ["gateway", "near", line, "--key", key.to_str().unwrap(), "--", "sh", "-c", script];
+    let mut near = common::anabranch(&near, keys.path()).spawn().unwrap();
+    let beats = || std::fs::read_to_string(&file).map_or(0, |beats| beats.len());
+    while beats() == 0 {
+        if near.try_wait().unwrap().is_some() {
+            return skip("namespaces with TUN devices");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // SIGKILL.
+    near.kill().unwrap();
+    near.wait().unwrap();
+    // It may take a moment, but it ends.
+    let mut before = beats();
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        match beats() {
+            now if now == before => break,
+            now => before = now,
+        }
+    }
+}
+
 #[test]
 fn a_far_side_that_was_killed_comes_back() {
     let files = Site::new(&[1000]);

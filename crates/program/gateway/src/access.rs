@@ -16,6 +16,10 @@ pub enum Asked {
     Connect,
     /// CONNECT of SOCKS5.
     Socks5,
+    /// A connection of a command that has its network through the near side.
+    Command,
+    /// UDP ASSOCIATE of SOCKS5, or a flow of UDP from the near side.
+    Udp,
     /// A stream from the near side.
     Stream,
 }
@@ -27,6 +31,8 @@ impl Asked {
             Self::Http => "http",
             Self::Connect => "connect",
             Self::Socks5 => "socks5",
+            Self::Command => "command",
+            Self::Udp => "udp",
             Self::Stream => "stream",
         }
     }

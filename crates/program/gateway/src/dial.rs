@@ -46,6 +46,21 @@ impl Dialler {
     }
 
     async fn dial_unlimited(&self, target: &Target) -> Result<TcpStream, Refusal> {
+        let connected = first_of(in_turn(self.allowed(target).await?)).await;
+        connected.map_err(|error| {
+            Refusal::new(status_of(&error), format!("cannot connect to {target}: {error}"))
+        })
+    }
+
+    /// The addresses of a target that the rules allow, within the time limit; at least one.
+    pub(crate) async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
+        let timed_out = |_| {
+            Refusal::new(Status::TimedOut, format!("{target} was not resolved in {:?}", self.limit))
+        };
+        timeout(self.limit, self.allowed(target)).await.map_err(timed_out)?
+    }
+
+    async fn allowed(&self, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
         if !self.rules.may_resolve(target) {
             return Err(forbidden(target, None));
         }
@@ -60,10 +75,7 @@ impl Dialler {
                 }
             });
         }
-        let connected = first_of(in_turn(addresses)).await;
-        connected.map_err(|error| {
-            Refusal::new(status_of(&error), format!("cannot connect to {target}: {error}"))
-        })
+        Ok(addresses)
     }
 
     async fn resolve(&self, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
@@ -137,7 +149,7 @@ async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
 }
 
 /// What an error of connecting means.
-fn status_of(error: &io::Error) -> Status {
+pub(crate) fn status_of(error: &io::Error) -> Status {
     use io::ErrorKind as Kind;
     match error.kind() {
         Kind::ConnectionRefused | Kind::ConnectionReset => Status::Refused,

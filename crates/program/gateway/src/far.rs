@@ -1,5 +1,7 @@
 //! The far side: connects streams of associations to their targets.
 
+mod udp;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use self::udp::Udp;
 use crate::access::{Access, Asked, Log};
 use crate::dial::Dialler;
 use crate::protocol::{Request, parse_request, reply};
@@ -23,6 +26,7 @@ use crate::status::{Refusal, Status};
 use crate::stream::Stream;
 use crate::target::{Malformed, Target};
 use crate::traffic::{Amount, Carries, Traffic};
+use crate::udp::counters::{self, UdpStatistics};
 
 /// How long the request of a stream may take to arrive. It is the first thing on it, so usually it is there.
 const REQUEST: Duration = Duration::from_secs(30);
@@ -39,12 +43,23 @@ pub struct FarOptions {
     pub connections: usize,
     /// How long connecting to a target may take, with resolving its name.
     pub connect_timeout: Duration,
+    /// Most flows of UDP at the same time, over all associations.
+    pub udp_flows: usize,
+    /// How long a flow of UDP may send nothing. At least two minutes, so that applications need not keep it alive more
+    /// often than behind an address translator (RFC 4787 section 4.3).
+    pub udp_idle: Duration,
 }
 
 impl Default for FarOptions {
     fn default() -> Self {
         let rules = Rules::default();
-        Self { rules, connections: 4096, connect_timeout: Duration::from_secs(20) }
+        Self {
+            rules,
+            connections: 4096,
+            connect_timeout: Duration::from_secs(20),
+            udp_flows: 1024,
+            udp_idle: Duration::from_secs(120),
+        }
     }
 }
 
@@ -53,6 +68,7 @@ impl Default for FarOptions {
 pub struct Far {
     dialler: Arc<Dialler>,
     places: Arc<Semaphore>,
+    udp: Arc<Udp>,
     log: Log,
     traffic: Arc<Traffic>,
 }
@@ -84,15 +100,21 @@ struct Ended {
 impl Far {
     /// `log` is called for each connection that ends.
     pub fn new(options: FarOptions, log: Log) -> Self {
-        let FarOptions { rules, connections, connect_timeout } = options;
+        let FarOptions { rules, connections, connect_timeout, udp_flows, udp_idle } = options;
         // Which hosts are reached is not recorded here.
         let traffic = Traffic::new(0);
-        Self {
-            dialler: Arc::new(Dialler::new(rules, connect_timeout)),
-            places: Arc::new(Semaphore::new(connections)),
-            log: traffic.counting(log),
-            traffic,
-        }
+        let log = traffic.counting(log);
+        let dialler = Arc::new(Dialler::new(rules, connect_timeout));
+        let udp = Udp {
+            dialler: Arc::clone(&dialler),
+            places: Arc::new(Semaphore::new(udp_flows)),
+            idle: udp_idle,
+            log: Arc::clone(&log),
+            counters: counters::Shared::default(),
+            buffer: udp::buffer(),
+        };
+        let places = Arc::new(Semaphore::new(connections));
+        Self { dialler, places, udp: Arc::new(udp), log, traffic }
     }
 
     /// What was carried, without hosts.
@@ -100,16 +122,25 @@ impl Far {
         &self.traffic
     }
 
-    /// Serves the streams of an association until it ends. Connections still open then are reset. Must be called
-    /// within a tokio runtime.
+    /// What happened to datagrams so far.
+    pub fn udp(&self) -> UdpStatistics {
+        self.udp.counters.statistics()
+    }
+
+    /// Serves the streams and datagrams of an association until it ends. Connections still open then are reset. Must be
+    /// called within a tokio runtime.
     ///
     /// # Errors
     /// The association was lost.
     pub async fn serve(&self, association: &Association) -> io::Result<()> {
         let client = association.peer_addresses().first().copied();
         let mut streams = JoinSet::new();
+        let datagrams = self.udp.serve(association, client);
+        let mut datagrams = std::pin::pin!(datagrams);
+        let mut carries_datagrams = true;
         let end = loop {
             tokio::select! {
+                () = &mut datagrams, if carries_datagrams => carries_datagrams = false,
                 accepted = association.accept_stream() => match accepted {
                     Ok(Some(halves)) => {
                         let far = self.clone();

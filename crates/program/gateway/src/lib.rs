@@ -5,6 +5,9 @@
 //! [`Association`](anabranch::Association), so all of them share its paths, its congestion control and its failover,
 //! and none waits for the losses or the readers of another.
 //!
+//! Datagrams of UDP are messages of it with a limited lifetime. On Linux, `Command` is a program whose whole network is
+//! the near side.
+//!
 //! The crate is thin over the library: the caller brings endpoints and associations. docs/gateway.md describes the
 //! protocol between the two.
 #![forbid(unsafe_code)]
@@ -23,15 +26,19 @@ mod status;
 mod stream;
 mod target;
 mod traffic;
+mod udp;
 mod uplinks;
 mod urgency;
 
 pub use access::{Access, Asked, Log};
 pub use far::{Far, FarOptions};
+#[cfg(target_os = "linux")]
+pub use near::command::{Command, Inside, inside};
 pub use near::{Connect, Link, LinkEvent, Near, NearOptions, Page};
 pub use public::is_public;
 pub use rules::{NoRule, Rule, Rules};
 pub use status::{Refusal, Status};
 pub use target::{Host, Target};
 pub use traffic::{Amount, HostTraffic, Traffic};
+pub use udp::counters::UdpStatistics;
 pub use uplinks::{Limit, LimitState, NoUplink, UplinkSpec, UplinkState, Uplinks};

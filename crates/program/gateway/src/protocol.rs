@@ -3,6 +3,8 @@
 //! Near opens a stream for each connection and sends a request. It may send bytes for the target right after it. Far
 //! answers with a reply; if it says that the connection is established, the target's bytes follow. Either side ends
 //! its direction with the mark of byte mode, and gives up with the other mark or STOP: see docs/gateway.md.
+//!
+//! UDP needs no request: see `udp.rs`.
 
 use crate::status::{Refusal, Status};
 use crate::target::{self, Malformed, Parsed, Target};

@@ -140,6 +140,19 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<Option<Target>>, Malformed> {
     Ok(Parsed::Done(host.and_then(|host| Target::new(host, port))))
 }
 
+/// Splits a target off the beginning of a whole message. `None` if the message is malformed; the target is `None` if
+/// there cannot be such a host or port.
+pub(crate) fn split(bytes: &[u8]) -> Option<(Option<Target>, &[u8])> {
+    let mut length = 0;
+    loop {
+        match parse(bytes.get(..length)?) {
+            Ok(Parsed::Needs(more)) => length = more,
+            Ok(Parsed::Done(target)) => return Some((target, &bytes[length..])),
+            Err(Malformed) => return None,
+        }
+    }
+}
+
 /// Appends a target as [`parse`] reads it.
 pub(crate) fn encode(target: &Target, to: &mut Vec<u8>) {
     match &target.host {
@@ -207,13 +220,15 @@ pub(crate) mod tests {
             encode(&target, &mut bytes);
             prop_assert!(bytes.len() <= LONGEST);
             let length = bytes.len();
-            bytes.extend(rest);
+            bytes.extend(&rest);
             prop_assert_eq!(feed(&bytes, parse), Ok(Some((Some(target.clone()), length))));
+            prop_assert_eq!(split(&bytes), Some((Some(target.clone()), &rest[..])));
             prop_assert_eq!(Target::parse(&target.to_string(), None), Some(target));
         }
 
         #[test]
         fn anything_is_parsed_or_refused(bytes in any::<Vec<u8>>(), text in any::<String>()) {
+            let _ = split(&bytes);
             if let Ok(Some((Some(target), length))) = feed(&bytes, parse) {
                 prop_assert!(target.port > 0 && length <= LONGEST);
             }

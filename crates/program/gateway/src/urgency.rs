@@ -35,6 +35,16 @@ impl Urgency {
         INTERACTIVE.into()
     }
 
+    /// The priority of a stream for what carries much.
+    pub(crate) fn large() -> StreamPriority {
+        LARGE.into()
+    }
+
+    /// Whether it has carried much since its last pause.
+    pub(crate) fn is_large(&self) -> bool {
+        self.large
+    }
+
     /// Counts bytes that are about to be sent. Returns the stream's priority if it changes.
     pub(crate) fn sends(&mut self, now: Instant, bytes: usize) -> Option<StreamPriority> {
         if now.saturating_duration_since(self.last) >= PAUSE {

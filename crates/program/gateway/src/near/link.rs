@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::udp::Flows;
 use crate::protocol::{parse_reply, request};
 use crate::reading::read;
 use crate::status::{Refusal, Status};
@@ -53,6 +54,7 @@ enum State {
 #[derive(Debug)]
 pub struct Link {
     state: watch::Receiver<State>,
+    flows: Arc<Flows>,
     /// What the paths of earlier associations have carried.
     past: Arc<Mutex<Paths>>,
     keeping: JoinHandle<()>,
@@ -69,9 +71,11 @@ impl Link {
     /// block. Must be called within a tokio runtime.
     pub fn new(connect: Connect, tell: impl Fn(LinkEvent) + Send + Sync + 'static) -> Arc<Self> {
         let (sender, state) = watch::channel(State::Down(None));
+        let flows = Arc::new(Flows::default());
         let past = Arc::new(Mutex::new(Paths::default()));
-        let keeping = tokio::spawn(keep(connect, tell, sender, Arc::clone(&past)));
-        Arc::new(Self { state, past, keeping })
+        let keeping =
+            tokio::spawn(keep(connect, tell, sender, Arc::clone(&flows), Arc::clone(&past)));
+        Arc::new(Self { state, flows, past, keeping })
     }
 
     /// The association, if there is one at the moment.
@@ -80,6 +84,11 @@ impl Link {
             State::Up(association) => Some(association.clone()),
             State::Down(_) => None,
         }
+    }
+
+    /// The flows of UDP over the association.
+    pub(crate) fn flows(&self) -> &Arc<Flows> {
+        &self.flows
     }
 
     /// Why there is no association at the moment, if there was an attempt.
@@ -186,6 +195,7 @@ async fn keep(
     connect: Connect,
     tell: impl Fn(LinkEvent) + Send + Sync,
     state: watch::Sender<State>,
+    flows: Arc<Flows>,
     past: Arc<Mutex<Paths>>,
 ) {
     let mut pause = PAUSES.0;
@@ -194,8 +204,10 @@ async fn keep(
             Ok(association) => {
                 pause = PAUSES.0;
                 tell(LinkEvent::Up(association.clone()));
+                // This takes its streams before any connection can.
+                let datagrams = flows.carry(&association);
                 state.send_replace(State::Up(association.clone()));
-                let error = ended(&association).await;
+                let (error, ()) = tokio::join!(ended(&association), datagrams);
                 tell(LinkEvent::Down(error.clone()));
                 let mut past = past.lock().unwrap_or_else(PoisonError::into_inner);
                 past.add(&association.statistics().paths);

@@ -1,6 +1,9 @@
 //! The near side: a proxy for HTTP and SOCKS5 on one TCP port.
 
+mod associate;
 mod body;
+#[cfg(target_os = "linux")]
+pub(crate) mod command;
 mod fields;
 mod http;
 mod link;
@@ -8,6 +11,7 @@ mod pac;
 mod page;
 mod socks5;
 mod tunnel;
+mod udp;
 
 use std::fmt;
 use std::io;
@@ -33,6 +37,7 @@ use crate::status::{Refusal, Status};
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::traffic::{Amount, Carries, Connection, Traffic};
+use crate::udp::counters::UdpStatistics;
 
 /// How long the first byte of a connection, and each step of SOCKS5, may take.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -105,6 +110,11 @@ impl Near {
         self.traffic.begin(&target.host.to_string(), carries)
     }
 
+    /// What happened to datagrams so far.
+    pub fn udp(&self) -> UdpStatistics {
+        self.link.flows().statistics()
+    }
+
     /// Serves clients. Never returns; dropping the future ends all their connections. Must be called within a tokio
     /// runtime.
     pub async fn serve(self: &Arc<Self>, listener: TcpListener) {
@@ -166,7 +176,14 @@ impl Near {
         };
         let began = Instant::now();
         let (status, stream) = match asked {
-            Ok(target) => match self.connect(&target).await {
+            Ok(Wanted::Associate(port)) => {
+                match associate::serve(self.link.flows(), tcp, client, port).await {
+                    Ok(access) => (self.log)(access),
+                    Err(error) => tracing::debug!(%client, %error, "UDP ASSOCIATE failed"),
+                }
+                return;
+            }
+            Ok(Wanted::Connect(target)) => match self.connect(&target).await {
                 Ok(stream) => (Status::Connected, Some((stream, target))),
                 Err(refusal) => {
                     self.refused((Asked::Socks5, client), &target, &refusal, began);
@@ -258,8 +275,15 @@ async fn reply(stream: &mut Stream) -> Result<(), Refusal> {
     timeout(REPLY, link::reply(stream)).await.map_err(late)?
 }
 
+/// What a client of SOCKS5 wants.
+enum Wanted {
+    Connect(Target),
+    /// A UDP socket, to which it will send from this port.
+    Associate(u16),
+}
+
 /// The first half of SOCKS5: what the client asks for, or with which status it is to be refused.
-async fn negotiate(tcp: &mut TcpStream) -> io::Result<Result<Target, Status>> {
+async fn negotiate(tcp: &mut TcpStream) -> io::Result<Result<Wanted, Status>> {
     let malformed = || io::Error::from(io::ErrorKind::InvalidData);
     let accepted = read(tcp, socks5::parse_greeting).await?.map_err(|_| malformed())?;
     tcp.write_all(&socks5::method(accepted)).await?;
@@ -267,7 +291,8 @@ async fn negotiate(tcp: &mut TcpStream) -> io::Result<Result<Target, Status>> {
         return Err(io::Error::other("the client insists on authentication"));
     }
     Ok(match read(tcp, socks5::parse_request).await? {
-        Ok(socks5::Request::Connect(target)) => Ok(target),
+        Ok(socks5::Request::Connect(target)) => Ok(Wanted::Connect(target)),
+        Ok(socks5::Request::Associate(port)) => Ok(Wanted::Associate(port)),
         Ok(socks5::Request::NoTarget) | Err(_) => Err(Status::Malformed),
         Ok(socks5::Request::Unsupported) => Err(Status::Unsupported),
     })

@@ -117,21 +117,28 @@ impl hyper::body::Body for Received {
     }
 }
 
+/// Rules that allow these targets, too.
+pub(crate) fn allowing(rules: &[&str]) -> Rules {
+    let allow = rules.iter().map(|rule| rule.parse::<Rule>().unwrap()).collect();
+    Rules { allow, ..Rules::default() }
+}
+
 /// Both sides of a gateway.
 pub(crate) struct Pair {
     /// The address of the proxy.
     pub(crate) proxy: SocketAddr,
     far: Option<(Endpoint, JoinHandle<()>)>,
     udp_port: u16,
-    rules: Rules,
-    near: JoinHandle<()>,
+    options: FarOptions,
+    near: Arc<Near>,
+    serving: JoinHandle<()>,
     accesses: mpsc::UnboundedReceiver<Access>,
     far_log: (mpsc::UnboundedSender<Access>, mpsc::UnboundedReceiver<Access>),
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        self.near.abort();
+        self.serving.abort();
     }
 }
 
@@ -149,15 +156,14 @@ fn config(streams: u16) -> AssociationConfig {
     config
 }
 
-fn far(udp_port: u16, rules: &Rules, log: Log) -> (Endpoint, JoinHandle<()>) {
+fn far(udp_port: u16, options: &FarOptions, log: Log) -> (Endpoint, JoinHandle<()>) {
     let endpoint = Endpoint::builder()
         .local_addresses([[127, 0, 0, 1].into()])
         .udp_port(udp_port)
         .bind()
         .unwrap();
     let listener = endpoint.listen(PORT, config(u16::MAX)).unwrap();
-    let options = FarOptions { rules: rules.clone(), ..FarOptions::default() };
-    let far = Far::new(options, log);
+    let far = Far::new(options.clone(), log);
     let serving = tokio::spawn(async move {
         while let Some(association) = listener.accept().await {
             let far = far.clone();
@@ -174,10 +180,21 @@ impl Pair {
     }
 
     pub(crate) async fn with(allow: &[&str], streams: u16, options: NearOptions) -> Self {
-        let allow = allow.iter().map(|rule| rule.parse::<Rule>().unwrap()).collect();
-        let rules = Rules { allow, ..Rules::default() };
+        Self::with_far(
+            FarOptions { rules: allowing(allow), ..FarOptions::default() },
+            streams,
+            options,
+        )
+        .await
+    }
+
+    pub(crate) async fn with_far(
+        far_options: FarOptions,
+        streams: u16,
+        options: NearOptions,
+    ) -> Self {
         let far_log = mpsc::unbounded_channel();
-        let (endpoint, serving) = far(0, &rules, logger(far_log.0.clone()));
+        let (endpoint, serving) = far(0, &far_options, logger(far_log.0.clone()));
         let udp_port = endpoint.udp_port();
         let near = Endpoint::builder().local_addresses([[127, 0, 0, 1].into()]).bind().unwrap();
         let connect = Box::new(move || {
@@ -194,8 +211,17 @@ impl Pair {
         let near = Near::new(link, &options, logger(sender));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = listener.local_addr().unwrap();
-        let near = tokio::spawn(async move { near.serve(listener).await });
-        Self { proxy, far: Some((endpoint, serving)), udp_port, rules, near, accesses, far_log }
+        let (far, options) = (Some((endpoint, serving)), far_options);
+        let serving = tokio::spawn({
+            let near = Arc::clone(&near);
+            async move { near.serve(listener).await }
+        });
+        Self { proxy, far, udp_port, options, near, serving, accesses, far_log }
+    }
+
+    /// The near side.
+    pub(crate) fn near(&self) -> &Arc<Near> {
+        &self.near
     }
 
     /// Ends the far side, and waits until its sockets are closed.
@@ -208,7 +234,7 @@ impl Pair {
 
     /// Starts the far side again.
     pub(crate) fn start_far(&mut self) {
-        self.far = Some(far(self.udp_port, &self.rules, logger(self.far_log.0.clone())));
+        self.far = Some(far(self.udp_port, &self.options, logger(self.far_log.0.clone())));
     }
 
     /// The next line of the near side's log.

@@ -62,6 +62,9 @@ pub(super) struct Far {
     /// Connections to targets at the same time; more are refused
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     max_connections: u32,
+    /// Flows of UDP at the same time, each what one socket of a program sends and receives; more are dropped
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    max_udp_flows: u32,
     /// How long connecting to a target may take, with resolving its name
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
     target_timeout: Duration,
@@ -144,6 +147,8 @@ impl Far {
             },
             connections: self.max_connections as usize,
             connect_timeout: self.target_timeout,
+            udp_flows: self.max_udp_flows as usize,
+            ..FarOptions::default()
         }
     }
 

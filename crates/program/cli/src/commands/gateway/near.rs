@@ -1,7 +1,11 @@
 //! `anabranch gateway near`.
 
+#[cfg(target_os = "linux")]
+mod command;
+
+use std::ffi::OsString;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,10 +37,14 @@ use crate::output::{json_line, print_first, write_in_background};
 /// Runs beside browsers, curl, git and ssh until Ctrl-C. One port takes HTTP proxy requests, CONNECT and SOCKS5, and
 /// serves /proxy.pac for browsers. When the far side is lost, open connections end, and new ones wait until it is there
 /// again. Prints a line for each connection that ends.
+///
+/// With a COMMAND, runs that instead, with no other network than the gateway: any program, without a proxy. Ends with its
+/// exit code. Needs Linux, but not root.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch gateway near anb1:...
   anabranch gateway near anb1:... --uplink wlan0,wwan0
+  anabranch gateway near anb1:... -- firefox
   anabranch gateway near anb1:... --uplink wlan0,wwan0:backup,eth1:limit=2GB/d
   anabranch gateway near --plain 127.0.0.1:9899
   anabranch gateway near --plain far.example:9899 --listen 127.0.0.1:8080 --json
@@ -61,9 +69,9 @@ pub(super) struct Near {
     /// Hosts and UDP port of a far side with --plain; nothing is encrypted
     #[arg(long, value_name = "HOST[,HOST...]:PORT", value_parser = authority)]
     plain: Option<Authority>,
-    /// Address and port of the proxy
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:1080", value_parser = socket)]
-    listen: SocketAddr,
+    /// Address and port of the proxy [default: 127.0.0.1:1080; with a COMMAND, there is none]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = socket)]
+    listen: Option<SocketAddr>,
     /// Connections of clients at the same time; more wait
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     max_connections: u32,
@@ -82,9 +90,15 @@ pub(super) struct Near {
     /// Append the lines about connections to this file; without a terminal, SIGHUP reopens it
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     log: Option<PathBuf>,
+    /// A command to run with the gateway as its network, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
     #[command(flatten)]
     sctp: SctpOptions,
 }
+
+/// Where the proxy listens.
+const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1080);
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -106,13 +120,17 @@ impl Near {
     }
 
     pub(super) async fn run(self) -> Result<(), Failure> {
+        if !self.command.is_empty() {
+            #[cfg(target_os = "linux")]
+            return command::run(self).await;
+            #[cfg(not(target_os = "linux"))]
+            return Err(Failure::failed("a COMMAND needs Linux: use the proxy"));
+        }
         write_in_background(self.log.as_deref(), self.json)?;
         crate::commands::serve::descriptors();
         let interrupt = Interrupt::of_server()?;
         let dial = self.dial()?;
-        let listener = TcpListener::bind(self.listen)
-            .await
-            .map_err(|error| Failure::failed(format!("--listen {}: {error}", self.listen)))?;
+        let listener = bind(self.listen.unwrap_or(PROXY)).await?;
         let page = Page::new(token()?, Arc::clone(&dial.uplinks));
         let names: Vec<_> = dial.uplinks.states().into_iter().map(|uplink| uplink.name).collect();
         self.tell_listening(listener.local_addr().map_err(Failure::failed)?, &page, &names)?;
@@ -121,12 +139,7 @@ impl Near {
         let uplinks = Arc::clone(&dial.uplinks);
         let link = Link::new(dial.connect(), move |event| tell(&event, &far, json));
         let log = Arc::new(move |access| report::access(&access, json));
-        let options = NearOptions {
-            connections: self.max_connections as usize,
-            answer_timeout: self.answer_timeout,
-            page: Some(page),
-            ..NearOptions::default()
-        };
+        let options = NearOptions { page: Some(page), ..self.options() };
         let near = anabranch_gateway::Near::new(Arc::clone(&link), &options, log);
         #[cfg(unix)]
         crate::metrics::also(near.traffic());
@@ -139,6 +152,14 @@ impl Near {
         drop((near, link));
         close(&endpoint).await;
         Ok(())
+    }
+
+    fn options(&self) -> NearOptions {
+        NearOptions {
+            connections: self.max_connections as usize,
+            answer_timeout: self.answer_timeout,
+            ..NearOptions::default()
+        }
     }
 
     /// What is needed to reach the far side.
@@ -213,6 +234,11 @@ impl Near {
              status page: {status}\n{uplinks}"
         ))
     }
+}
+
+async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(listen).await;
+    bound.map_err(|error| Failure::failed(format!("--listen {listen}: {error}")))
 }
 
 /// A token for the status page, as text that URLs may have.

@@ -109,6 +109,7 @@ fn text(access: &Access) -> String {
     let how = match access.asked {
         Asked::Connect => "CONNECT ",
         Asked::Socks5 => "SOCKS5 ",
+        Asked::Udp => "UDP ",
         _ => "",
     };
     let target = if access.target.is_empty() { "-" } else { &access.target };
