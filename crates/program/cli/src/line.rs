@@ -18,6 +18,7 @@ const ADVANCED: [&str; 11] = [
     "Receiving",
     "Sending",
     "Path MTU",
+    "Authentication",
     "Protocol",
 ];
 

@@ -98,7 +98,7 @@ pub(crate) struct SctpOptions {
     pub(crate) qlog: Option<PathBuf>,
     /// Authenticate chunks with the secret in this file, as key ID from 0 to 65535 (RFC 4895); the other side needs
     /// the same. Sets --authentication on, and --authenticated-chunks says which. A newline at its end does not count
-    #[arg(long, value_name = "ID=FILE", value_parser = AuthKey::parse)]
+    #[arg(long, value_name = "ID=FILE", value_parser = AuthKey::parse, hide_short_help = true)]
     pub(crate) auth_key: Option<AuthKey>,
     // Keep this last: options after it would be listed under its heading.
     #[command(flatten)]

@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch::config::{
-    AckConfig, AssociationConfig, Bundling, BurstControl, ConfigError, CongestionConfig, Coupling,
-    DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd, InitialCwnd,
-    InitiationOrder, Kind, LossDetection, MetricCache, MtuConfig, MultipathConfig, MultipathMode,
-    OptionInfo, OutOfTheBlue, PathChoice, PathConfig, Pieces, ProtocolUnreachable, ReceiveConfig,
-    RecoveryConfig, Reordering, RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes,
-    RtoFloor, SchedulerKind, SendConfig, SetError, SlowPaths, TimerConfig, Undo, UnknownName,
-    Vigilance, units,
+    AckConfig, AssociationConfig, Bundling, BurstControl, ChunkTypes, ConfigError,
+    CongestionConfig, Coupling, DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry,
+    HmacAlgorithm, IdleCwnd, InitialCwnd, InitiationOrder, Kind, LossDetection, MetricCache,
+    MtuConfig, MultipathConfig, MultipathMode, OptionInfo, OutOfTheBlue, PathChoice, PathConfig,
+    Pieces, ProtocolUnreachable, ReceiveConfig, RecoveryConfig, Reordering, RetransmissionPolicy,
+    RetransmissionPrecedence, Revision, Routes, RtoFloor, SchedulerKind, SendConfig, SetError,
+    SlowPaths, TimerConfig, Undo, UnknownName, Vigilance, units,
 };
 use anabranch::congestion::{
     Acked, CongestionControl, CongestionEvent, Controller, ControllerChoice, ControllerFactory,
@@ -132,6 +132,9 @@ fn data_settings() -> impl IntoIterator<Item = Setting> {
         mtu.base = 777;
         mtu.max = 7777;
         mtu.raise_interval = ODD;
+        authentication.authentication = true;
+        authentication.authenticated_chunks = ChunkTypes::of(&[0, 77]);
+        authentication.authentication_hmac = HmacAlgorithm::Sha1;
     }
 }
 
@@ -160,9 +163,9 @@ fn every_option_of_associations_is_a_field() {
     assert_eq!(covered.len(), AssociationConfig::options().count());
 }
 
-/// A factory of controllers has no text, and so no row in the table.
+/// A factory of controllers has no text, and secrets are not for command lines, so they have no row in the table.
 #[test]
-fn the_controller_is_the_one_field_of_associations_without_a_name() {
+fn the_controller_and_the_keys_are_the_fields_of_associations_without_a_name() {
     #[derive(Debug)]
     struct Factory;
 
@@ -202,7 +205,7 @@ fn the_controller_is_the_one_field_of_associations_without_a_name() {
     ]
     .concat()
     .into_iter()
-    .chain(["mtu", "controller"])
+    .chain(["mtu", "authentication", "keys", "controller"])
     .collect();
     assert_eq!(fields, named);
 }

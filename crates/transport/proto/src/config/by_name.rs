@@ -44,7 +44,7 @@ impl OptionInfo {
         let text = lines.join(" ");
         let value = |end: &str| {
             let number = end.starts_with(|c: char| c.is_ascii_digit());
-            matches!(end, "On." | "Off.") || (number && end.split(' ').count() <= 2)
+            matches!(end, "On." | "Off." | "None.") || (number && end.split(' ').count() <= 2)
         };
         match text.rsplit_once(". ") {
             Some((meaning, end)) if value(end) => format!("{meaning}."),

@@ -93,7 +93,7 @@ impl Kind {
             Self::Switch => "must be on or off".to_owned(),
             Self::Word(words) => format!("must be one of {}{off}", words.join(", ")),
             Self::List(words) => {
-                format!("must be none, or numbers or some of {}, with commas", words.join(", "))
+                format!("must be none, or a list with commas of numbers or {}", words.join(", "))
             }
             Self::Form { forms, least, most } => {
                 format!("must be one of {}, N from {least} to {most}{off}", forms.join(", "))
