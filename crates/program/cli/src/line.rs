@@ -7,7 +7,7 @@ use clap::{ColorChoice, Command};
 use crate::config_file::offer;
 
 /// Headings of options for experts, which only `--help=all` shows.
-const ADVANCED: [&str; 11] = [
+const ADVANCED: [&str; 12] = [
     "SCTP",
     "Timers",
     "Paths",
