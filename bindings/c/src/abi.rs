@@ -429,15 +429,6 @@ mod tests {
             ("SCTP_PARTIAL_DELIVERY_POINT", option::PARTIAL_DELIVERY_POINT),
             ("SCTP_MAX_BURST", option::MAX_BURST),
             ("SCTP_PLUGGABLE_CC", option::PLUGGABLE_CC),
-            ("SCTP_AUTH_CHUNK", option::AUTH_CHUNK),
-            ("SCTP_HMAC_IDENT", option::HMAC_IDENT),
-            ("SCTP_AUTH_KEY", option::AUTH_KEY),
-            ("SCTP_AUTH_ACTIVE_KEY", option::AUTH_ACTIVE_KEY),
-            ("SCTP_AUTH_DELETE_KEY", option::AUTH_DELETE_KEY),
-            ("SCTP_AUTH_DEACTIVATE_KEY", option::AUTH_DEACTIVATE_KEY),
-            ("SCTP_PEER_AUTH_CHUNKS", option::PEER_AUTH_CHUNKS),
-            ("SCTP_LOCAL_AUTH_CHUNKS", option::LOCAL_AUTH_CHUNKS),
-            ("SCTP_AUTH_SUPPORTED", option::AUTH_SUPPORTED),
             ("SCTP_GET_ASSOC_NUMBER", option::GET_ASSOC_NUMBER),
             ("SCTP_GET_ASSOC_ID_LIST", option::GET_ASSOC_ID_LIST),
             ("SCTP_AUTO_ASCONF", option::AUTO_ASCONF),
@@ -484,6 +475,22 @@ mod tests {
         ];
         let schedulers = schedulers.into_iter().map(|(name, value)| (name, value.into()));
         options.into_iter().map(|(name, value)| (name, value.into())).chain(schedulers)
+    }
+
+    /// The same of options of authentication.
+    fn options_of_authentication() -> impl Iterator<Item = (&'static str, i64)> {
+        let options = [
+            ("SCTP_AUTH_CHUNK", option::AUTH_CHUNK),
+            ("SCTP_HMAC_IDENT", option::HMAC_IDENT),
+            ("SCTP_AUTH_KEY", option::AUTH_KEY),
+            ("SCTP_AUTH_ACTIVE_KEY", option::AUTH_ACTIVE_KEY),
+            ("SCTP_AUTH_DELETE_KEY", option::AUTH_DELETE_KEY),
+            ("SCTP_AUTH_DEACTIVATE_KEY", option::AUTH_DEACTIVATE_KEY),
+            ("SCTP_PEER_AUTH_CHUNKS", option::PEER_AUTH_CHUNKS),
+            ("SCTP_LOCAL_AUTH_CHUNKS", option::LOCAL_AUTH_CHUNKS),
+            ("SCTP_AUTH_SUPPORTED", option::AUTH_SUPPORTED),
+        ];
+        options.into_iter().map(|(name, value)| (name, value.into()))
     }
 
     /// Names of flags and events with their numbers.
@@ -541,7 +548,10 @@ mod tests {
     #[test]
     fn the_compiler_lays_structures_out_as_this_file_does() {
         let mut source = "#include <anabranch.h>\n#include <stddef.h>\n".to_owned();
-        let numbers = options().chain(flags()).map(|(name, value)| format!("{name} == {value}"));
+        let numbers = options()
+            .chain(options_of_authentication())
+            .chain(flags())
+            .map(|(name, value)| format!("{name} == {value}"));
         for statement in layouts().into_iter().chain(numbers) {
             source.push_str(&format!("_Static_assert({statement}, \"{statement}\");\n"));
         }

@@ -106,6 +106,24 @@ fn structure(Notification { id: AssocId(assoc_id), event }: &Notification) -> Ve
             with_length(&AdaptationEvent { kind, ind: *ind, assoc_id, ..abi::zeroed() }, data)
         }
         Event::SenderDry => with_length(&SenderDryEvent { kind, assoc_id, ..abi::zeroed() }, data),
+        Event::StreamReset { .. } | Event::AssocReset { .. } | Event::StreamChange { .. } => {
+            reconfiguration(kind, assoc_id, event)
+        }
+        Event::Authentication { change, key } => authentication(kind, assoc_id, *change, *key),
+        Event::Named { name, .. } => {
+            let mut named = NamedEvent { kind, assoc_id, ..abi::zeroed() };
+            // The last byte stays 0.
+            let room = named.name.len() - 1;
+            named.name[..room].iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+            with_length(&named, data)
+        }
+    }
+}
+
+/// The structure of a notification about streams and TSNs (RFC 6525 section 6.1), with the list after it.
+fn reconfiguration(kind: u16, assoc_id: i32, event: &Event) -> Vec<u8> {
+    let data = event.data();
+    match event {
         Event::StreamReset { outgoing, streams, result } => {
             let direction = if *outgoing { reset::OUTGOING } else { reset::INCOMING };
             let flags = direction | outcome(*result);
@@ -131,24 +149,19 @@ fn structure(Notification { id: AssocId(assoc_id), event }: &Notification) -> Ve
             };
             with_length(&event, data)
         }
-        Event::Authentication { change, key: number } => {
-            let indication = match change {
-                AuthenticationChange::NewKey => event::NEW_KEY,
-                AuthenticationChange::FreeKey => event::FREE_KEY,
-                _ => event::NO_AUTH,
-            };
-            let (number, zero) = (*number, abi::zeroed());
-            let event = AuthkeyEvent { kind, number, indication, assoc_id, ..zero };
-            with_length(&event, data)
-        }
-        Event::Named { name, .. } => {
-            let mut named = NamedEvent { kind, assoc_id, ..abi::zeroed() };
-            // The last byte stays 0.
-            let room = named.name.len() - 1;
-            named.name[..room].iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
-            with_length(&named, data)
-        }
+        _ => Vec::new(),
     }
+}
+
+/// The structure of SCTP_AUTHENTICATION_EVENT.
+fn authentication(kind: u16, assoc_id: i32, change: AuthenticationChange, number: u16) -> Vec<u8> {
+    let indication = match change {
+        AuthenticationChange::NewKey => event::NEW_KEY,
+        AuthenticationChange::FreeKey => event::FREE_KEY,
+        _ => event::NO_AUTH,
+    };
+    let event = AuthkeyEvent { kind, number, indication, assoc_id, ..abi::zeroed() };
+    with_length(&event, &[])
 }
 
 /// The flag for the result of a request.
