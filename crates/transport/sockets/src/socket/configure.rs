@@ -69,7 +69,7 @@ impl Socket {
 
     /// SCTP_EVENT: enables or disables a notification type (RFC 6458 section 6.2.2). `id` is as for
     /// [`configure`](Self::configure). [`EventKind::SenderDry`] is reported immediately for associations that have
-    /// nothing left to send (section 6.1.9). Types that never [happen](EventKind::happens) are accepted.
+    /// nothing left to send (section 6.1.9).
     ///
     /// # Errors
     /// [`Error::Invalid`]: the association does not exist.
