@@ -12,13 +12,11 @@ done
 [ "$(id -u)" = 0 ] || { echo "uplink-kinds: root is needed" >&2; exit 3; }
 prefix=kinds$$
 server=10.79.9.1
-
-# Programs in the background are started without this function: '$!' would be that of a shell around it.
-ns() { ip netns exec "$prefix$1" "${@:2}"; }
+. "$(dirname "$0")/nat-uplinks.sh"
 
 clean() {
     [ -z "${started:-}" ] || kill $started 2>/dev/null || true
-    for name in c n1 n2 n3 s; do ip netns del "$prefix$name" 2>/dev/null || true; done
+    delete_namespaces
     rm -rf "$directory"
 }
 directory=$(mktemp -d)
@@ -29,26 +27,6 @@ fail() {
     echo "uplink-kinds: $1" >&2
     cat "$directory"/*.log >&2
     exit 1
-}
-
-# link NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS
-link() {
-    ip link add "$2" netns "$prefix$1" type veth peer name "$5" netns "$prefix$4"
-    ns "$1" ip addr add "$3/24" dev "$2"
-    ns "$4" ip addr add "$6/24" dev "$5"
-    ns "$1" ip link set "$2" up
-    ns "$4" ip link set "$5" up
-}
-
-# An uplink of the client.
-uplink() {
-    link c "u$1" "192.168.$1.2" "n$1" in "192.168.$1.1"
-    link "n$1" out "10.79.$1.1" s "s$1" "10.79.$1.2"
-    ns c ip route add default via "192.168.$1.1" metric "$1"
-    ns "n$1" sysctl -qw net.ipv4.ip_forward=1
-    ns "n$1" ip route add 10.79.9.0/24 via "10.79.$1.2"
-    ns "n$1" nft "add table ip nat; add chain ip nat post { type nat hook postrouting priority 100 ; };
-        add rule ip nat post oifname out masquerade"
 }
 
 # Starts the near side with these options, and waits until it is connected.
@@ -84,11 +62,7 @@ download() {
     [ "$count" = "$1" ] || fail "$count bytes arrived instead of $1"
 }
 
-for name in c n1 n2 n3 s; do
-    ip netns add "$prefix$name"
-    ns "$name" ip link set lo up
-done
-ns s ip addr add "$server/32" dev lo
+make_namespaces 3
 uplink 1
 uplink 2
 # A bridge of a container runtime.
