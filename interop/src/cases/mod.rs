@@ -55,7 +55,7 @@ pub(crate) enum Case {
     ResetIn,
     /// Both sides add streams of both directions, and use them.
     AddStreams,
-    /// Both sides authenticate data with a secret, with losses; who has another secret gets nothing.
+    /// Both sides authenticate data with a secret, with losses; with another secret nothing arrives.
     Auth,
     /// Both sides send at the same time through queues that mark packets in place of dropping them.
     Ecn,

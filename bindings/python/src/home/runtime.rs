@@ -1,5 +1,5 @@
-//! What the library asks of a home: tokio's sockets and clock, tasks that the home runs, and timers that its descriptor
-//! tells of.
+//! What the library asks of a home: the sockets and clock of tokio, tasks that the home runs, and timers whose expiry makes
+//! the descriptor of the home readable.
 
 use std::future::Future;
 use std::io;

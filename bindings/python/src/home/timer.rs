@@ -1,4 +1,4 @@
-//! Timers of which a descriptor tells.
+//! Timers with a descriptor that becomes readable when one expires.
 //!
 //! tokio's own only limit how long it waits for descriptors, and an event loop does the waiting here.
 

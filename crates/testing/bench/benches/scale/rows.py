@@ -13,7 +13,7 @@ if importlib.util.find_spec("anabranch") is None:
 
 
 def rows(count):
-    """Seconds for so many rows in polars, whose columns must be the package's own buffers."""
+    """Seconds to bring N rows to polars, whose columns must be the package's own buffers."""
     try:
         import polars
     except ImportError as error:
@@ -45,7 +45,7 @@ def rows(count):
 
 
 class Through:
-    """A table of which only its stream is known."""
+    """A table that offers nothing but its stream."""
 
     def __init__(self, table):
         self.table = table

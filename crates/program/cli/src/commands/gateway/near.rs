@@ -55,7 +55,7 @@ pub(super) struct Near {
     #[arg(value_name = "LINE", required_unless_present = "plain", conflicts_with = "plain")]
     line: Option<Invitation>,
     /// Interfaces or local addresses to use at the same time, at most eight; with :backup only while no other works,
-    /// with :limit=SIZE/PERIOD not after so many bytes an h, d, w or 30d [default: all interfaces with a route]
+    /// with :limit=SIZE/PERIOD not after SIZE in a PERIOD of h, d, w or 30d [default: all interfaces with a route]
     #[arg(
         long,
         value_name = "NAME|ADDR[:...][,...]",

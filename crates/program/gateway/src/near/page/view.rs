@@ -9,7 +9,7 @@ use crate::near::link::number;
 use crate::traffic::HostTraffic;
 use crate::uplinks::UplinkState;
 
-/// Everything that the page shows. Its counters only grow; whoever wants rates subtracts two documents.
+/// Everything that the page shows. Its counters only grow, so the difference of two documents gives rates.
 #[derive(Debug, Serialize)]
 pub(super) struct View {
     schema: &'static str,
