@@ -348,6 +348,10 @@ impl Peer<'_> {
     ) -> Result<Association, Failure> {
         let remotes = self.addresses.clone();
         let udp_port = options.remote_udp_port;
+        let secret = match options.config.authentication.require_authentication {
+            true => ", and that both sides have the same --auth-key",
+            false => "",
+        };
         match timeout(self.timeout, endpoint.connect(remotes, options)).await {
             Ok(Err(ConnectError::Unreachable(remote))) => Err(Failure::failed(format!(
                 "cannot connect to {}: no local address reaches {remote}: is there a route, and is --local of the \
@@ -362,7 +366,7 @@ impl Peer<'_> {
                 };
                 Err(Failure::failed(format!(
                     "cannot connect to {} over {carrier}{port}: no answer within {:?}: check \
-                     that a server listens there and that no firewall stops {carrier}",
+                     that a server listens there and that no firewall stops {carrier}{secret}",
                     self.authority, self.timeout
                 )))
             }

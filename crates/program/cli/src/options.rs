@@ -97,7 +97,8 @@ pub(crate) struct SctpOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) qlog: Option<PathBuf>,
     /// Authenticate chunks with the secret in this file, as key ID from 0 to 65535 (RFC 4895); the other side needs
-    /// the same. Sets --authentication on, and --authenticated-chunks says which. A newline at its end does not count
+    /// the same. Sets --authentication and --require-authentication on, and --authenticated-chunks says which. A newline
+    /// at its end does not count
     #[arg(long, value_name = "ID=FILE", value_parser = AuthKey::parse, hide_short_help = true)]
     pub(crate) auth_key: Option<AuthKey>,
     // Keep this last: options after it would be listed under its heading.
@@ -151,6 +152,7 @@ impl AuthKey {
         }
         config.keys = SharedKeys::new(self.id, secret);
         config.authentication.authentication = true;
+        config.authentication.require_authentication = true;
         Ok(())
     }
 }

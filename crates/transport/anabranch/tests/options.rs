@@ -133,6 +133,7 @@ fn data_settings() -> impl IntoIterator<Item = Setting> {
         mtu.max = 7777;
         mtu.raise_interval = ODD;
         authentication.authentication = true;
+        authentication.require_authentication = true;
         authentication.authenticated_chunks = ChunkTypes::of(&[0, 77]);
         authentication.authentication_hmac = HmacAlgorithm::Sha1;
     }

@@ -378,6 +378,49 @@ fn a_peer_without_authentication_is_served_as_it_is() {
 }
 
 #[test]
+fn who_requires_authentication_has_no_association_without_it() {
+    let required =
+        requiring(&[]).with(|config| config.authentication.require_authentication = true);
+    let plain = AssociationConfig::default();
+    for (client, server, welcome) in [
+        (required.clone(), required.clone(), true),
+        (required.clone(), requiring(&[]), true),
+        (required.clone(), plain.clone(), false),
+        (plain, required, false),
+    ] {
+        let mut pair = Pair::new(1, server);
+        pair.connect(client);
+        assert_eq!(pair.run_until(Duration::from_secs(1), |pair| pair.both_up()), welcome);
+        assert_eq!(pair.id[1].is_some(), welcome);
+        match &pair.closed[0] {
+            None => assert!(welcome),
+            Some(CloseReason::HandshakeFailed(why)) => assert!(why.contains("authentication")),
+            Some(reason) => {
+                assert_eq!(reason.abort_text(), Some("authentication is required"), "{reason}");
+            }
+        }
+    }
+    let alone = AssociationConfig::default()
+        .with(|config| config.authentication.require_authentication = true);
+    assert!(alone.validate().is_err());
+}
+
+/// A cookie that was made before the listener required authentication is not good any more.
+#[test]
+fn what_is_required_counts_for_handshakes_under_way() {
+    let mut pair = Pair::new(1, AssociationConfig::default());
+    pair.connect(AssociationConfig::default());
+    pair.run(Duration::from_millis(15));
+    let required =
+        requiring(&[]).with(|config| config.authentication.require_authentication = true);
+    let endpoint = &mut pair.net.node_mut(1).endpoint;
+    endpoint.stop_listening(Pair::PORT);
+    endpoint.listen(Pair::PORT, required.into()).unwrap();
+    pair.run(Duration::from_secs(2));
+    assert!(pair.id[1].is_none());
+}
+
+#[test]
 // test: rfc4895 6.3 "it MUST use the key specified by the Shared Key Identifier"
 // test: rfc4895 6.3 "pair shared key has been configured for that Shared Key Identifier"
 fn keys_change_while_data_is_in_flight() {

@@ -57,6 +57,8 @@ fn special(name: &str, d: &mut Draw) -> Special {
         // Drawn together with the options on which they depend.
         "rto_min" | "rto_max" | "rto_initial" | "mtu_discovery" | "mtu_base" | "mtu_max" => None,
         "multipath" => None,
+        // The other end would have to offer it.
+        "require_authentication" => None,
         // It needs both ends and a link that marks.
         "ecn" => (!d.one_in(3)).then(|| "on".to_owned()),
         "autoclose" => sometimes(12, 100, 60_000, "ms"),

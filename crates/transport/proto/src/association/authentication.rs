@@ -396,7 +396,7 @@ impl Association {
         self.reserve(now, Reservation::Authentication, bytes);
     }
 
-    /// Derives the keys of the association anew, after a change of the secrets.
+    /// Derives the keys of the association again, after a change of the secrets.
     pub(super) fn keys_changed(&mut self) {
         if let Some(agreed) = self.authentication.as_mut().and_then(|state| state.agreed.as_mut()) {
             agreed.derive(&self.config.keys);

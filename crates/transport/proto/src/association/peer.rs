@@ -151,12 +151,21 @@ impl Peer {
     // req: rfc4895 6.1 "Number is not 32 bytes, the association MUST be aborted"
     // req: rfc4895 6.1 "chunk SHOULD contain the error cause"
     pub(crate) fn refusal(&self, config: &AssociationConfig) -> Option<Refusal> {
-        if !config.authentication.authentication || !self.offer.is_invalid() {
+        let wanted = &config.authentication;
+        let (reason, why) = if !wanted.authentication {
             return None;
-        }
+        } else if self.offer.is_invalid() {
+            let reason = Cause::ProtocolViolation(b"RANDOM is not 32 bytes long");
+            (reason, "a random number of a wrong length")
+        } else if wanted.require_authentication && self.offer.vector().is_none() {
+            let reason = Cause::UserInitiatedAbort(b"authentication is required");
+            (reason, "the peer does not support authentication")
+        } else {
+            return None;
+        };
         let mut cause = Vec::new();
-        Cause::ProtocolViolation(b"RANDOM is not 32 bytes long").encode(&mut cause);
-        Some(Refusal { cause, why: "a random number of a wrong length" })
+        reason.encode(&mut cause);
+        Some(Refusal { cause, why })
     }
 
     fn add_address(&mut self, address: IpAddr, source: IpAddr) {

@@ -9,6 +9,9 @@ section! {
         /// Offer and accept the authentication of chunks (RFC 4895). Without a shared secret it protects against those
         /// who did not see the handshake. Off.
         authentication: bool = false, Kind::Switch;
+        /// Refuse peers that do not offer authentication, in place of doing without it. Somebody between the two sides
+        /// could otherwise remove the offer from the handshake. Needs `authentication`. Off.
+        require_authentication: bool = false, Kind::Switch;
         /// Chunks that are accepted only if the peer authenticates them. Without `authentication`, and from a peer
         /// without it, they are accepted as they are. None.
         authenticated_chunks: ChunkTypes = ChunkTypes::NONE, Kind::List(ChunkTypes::NAMES);

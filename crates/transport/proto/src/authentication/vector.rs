@@ -188,6 +188,7 @@ mod tests {
             authentication: true,
             authenticated_chunks: ChunkTypes::of(chunks),
             authentication_hmac: hmac,
+            ..AuthenticationConfig::default()
         }
     }
 

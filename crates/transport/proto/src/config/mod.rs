@@ -199,6 +199,12 @@ impl AssociationConfig {
             "slow_start",
             "must be usual with the congestion control bbr, which has a start of its own",
         )?;
+        let authentication = &self.authentication;
+        check(
+            authentication.authentication || !authentication.require_authentication,
+            "require_authentication",
+            "must be off without authentication",
+        )?;
         check(self.mtu.max >= self.mtu.base, "mtu_max", "must not be below mtu_base")
     }
 }

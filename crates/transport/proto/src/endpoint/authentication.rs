@@ -2,7 +2,7 @@
 
 use anabranch_wire::{Packet, kind};
 
-use super::Endpoint;
+use super::{Endpoint, Listener};
 use crate::association::{Authentication, Rest, Screen};
 use crate::cookie::CookieContents;
 use crate::event::AssociationId;
@@ -24,6 +24,12 @@ impl Endpoint {
             Some(association) => association.screen_cookie_echo(packet, vectors),
             None => {
                 let listener = self.listeners.get(&packet.header().destination_port);
+                // The listener may require it only since the cookie was made.
+                let required =
+                    |known: &Listener| known.config.authentication.require_authentication;
+                if vectors.is_none() && listener.is_some_and(required) {
+                    return None;
+                }
                 vectors.zip(listener).map_or(Screen::OPEN, |(vectors, listener)| {
                     Authentication::screen_first(vectors, &listener.config.keys, packet)
                 })
