@@ -10,12 +10,15 @@ use common::Server;
 use common::browser::Browser;
 use serde_json::{Value, json};
 
-/// Waits until CONDITION holds on the page, and describes what is visible then.
-const WHEN: &str = "new Promise(resolve => {
+/// Waits until CONDITION holds on the page, and describes what is visible then. A page that never gets there, such as one
+/// whose script is blocked, fails the test after a minute.
+const WHEN: &str = "new Promise((resolve, reject) => {
+  let looks = 0;
   const text = node => node.textContent;
   const look = () => {
     const cards = [...document.querySelectorAll('#uplinks section')];
     const states = cards.map(card => text(card.querySelector('.state')));
+    if (!(CONDITION) && ++looks > 3000) { reject(new Error(document.body.textContent)); return; }
     if (!(CONDITION)) { setTimeout(look, 20); return; }
     const switches = [...document.querySelectorAll('button')];
     resolve(JSON.stringify({

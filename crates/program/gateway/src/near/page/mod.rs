@@ -28,7 +28,7 @@ const HTML: &str = include_str!("page.html");
 /// Allows the page its own style and script, and requests to where it came from. A test checks the hashes.
 const POLICY: &str = "default-src 'none'; \
     style-src 'sha256-KNVh/34YY452rCgOOQGTYovAOP4gUCxZnYtHPzY5XPI='; \
-    script-src 'sha256-SopiPU7dXSC0Cp0BGyW3iqVaVXeIB611Ev0NgMmnOLU='; \
+    script-src 'sha256-QiDz+kdton0RAkZdx08pCsV7Ep9Ux/ndkn8IbfHJo5I='; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Fields of all answers.
