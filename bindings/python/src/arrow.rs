@@ -1,4 +1,4 @@
-//! Columns as Arrow, without a copy and without a library of it: the C data interface and the C stream interface
+//! Columns as Arrow, numbers without a copy, and without a library of it: the C data interface and the C stream interface
 //! (<https://arrow.apache.org/docs/format/CDataInterface.html>), in a capsule
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>).
 //!
@@ -55,9 +55,10 @@ struct Stream {
 
 /// What a column's buffers are.
 enum Buffer {
+    /// The numbers of a column, where they are.
+    Column(Arc<Column>),
     Bytes(Vec<u8>),
     Doubles(Vec<f64>),
-    Counts(Vec<u64>),
     Offsets(Vec<i64>),
     Keys(Vec<i32>),
 }
@@ -65,9 +66,13 @@ enum Buffer {
 impl Buffer {
     fn start(&self) -> *const c_void {
         match self {
+            Self::Column(column) => match &column.values {
+                Values::Numbers(numbers) => numbers.as_slice().as_ptr().cast(),
+                Values::Counts(values) => values.as_ptr().cast(),
+                _ => ptr::null(),
+            },
             Self::Bytes(values) => values.as_ptr().cast(),
             Self::Doubles(values) => values.as_ptr().cast(),
-            Self::Counts(values) => values.as_ptr().cast(),
             Self::Offsets(values) => values.as_ptr().cast(),
             Self::Keys(values) => values.as_ptr().cast(),
         }
@@ -94,57 +99,62 @@ impl Data {
         Self { name, format, length, missing: 0, buffers, children: Vec::new(), dictionary: None }
     }
 
-    fn table(columns: Vec<Column>) -> Self {
+    fn table(columns: &[Arc<Column>]) -> Self {
         let length = columns.first().map_or(0, |column| column.values.len());
-        let children = columns.into_iter().map(|column| Arc::new(Self::column(column))).collect();
+        let children = columns.iter().map(|column| Arc::new(Self::column(column))).collect();
         Self { children, ..Self::new("", c"+s", length, Vec::new()) }
     }
 
-    fn column(Column { name, values }: Column) -> Self {
-        let length = values.len();
-        match values {
-            Values::Numbers(values) => Self::numbers(&name, &values),
-            Values::Spelled(values) => {
-                let values = values.into_iter().map(|(_, number)| number).collect();
-                Self::new(&name, c"g", length, vec![Buffer::Doubles(values)])
+    fn column(column: &Arc<Column>) -> Self {
+        let name = &column.name;
+        let length = column.values.len();
+        let shared = || vec![Buffer::Column(Arc::clone(column))];
+        match &column.values {
+            Values::Numbers(numbers) => {
+                let mut data = Self::new(name, c"g", length, shared());
+                data.missing = numbers.missing();
+                if let (true, Some(first)) = (data.missing > 0, data.buffers.first_mut()) {
+                    *first = Some(Buffer::Bytes(bits(numbers.iter().map(|one| one.is_some()))));
+                }
+                data
             }
-            Values::Counts(values) => Self::new(&name, c"L", length, vec![Buffer::Counts(values)]),
-            Values::Texts(values) => Self::texts(&name, &values),
+            Values::Spelled(chosen) => {
+                let values = chosen.iter().map(|(_, number)| *number).collect();
+                Self::new(name, c"g", length, vec![Buffer::Doubles(values)])
+            }
+            Values::Counts(_) => Self::new(name, c"L", length, shared()),
+            Values::Texts(values) => Self::texts(name, length, values.iter()),
+            Values::Named(chosen) => Self::texts(name, length, chosen.iter()),
             Values::Same(text, _) => {
-                let dictionary = Some(Arc::new(Self::texts("", &[text])));
+                let dictionary = Some(Arc::new(Self::texts("", 1, std::iter::once(text))));
                 let keys = vec![Buffer::Keys(vec![0; length])];
-                Self { dictionary, ..Self::new(&name, c"i", length, keys) }
+                Self { dictionary, ..Self::new(name, c"i", length, keys) }
             }
         }
     }
 
-    fn numbers(name: &str, values: &[Option<f64>]) -> Self {
-        let mut there = vec![0_u8; values.len().div_ceil(8)];
-        for (index, _) in values.iter().enumerate().filter(|(_, value)| value.is_some()) {
-            if let Some(byte) = there.get_mut(index / 8) {
-                *byte |= 1 << (index % 8);
-            }
-        }
-        let missing = values.iter().filter(|value| value.is_none()).count();
-        let doubles = values.iter().map(|value| value.unwrap_or(0.0)).collect();
-        let mut data = Self::new(name, c"g", values.len(), vec![Buffer::Doubles(doubles)]);
-        data.missing = missing;
-        if let (true, Some(first)) = (missing > 0, data.buffers.first_mut()) {
-            *first = Some(Buffer::Bytes(there));
-        }
-        data
-    }
-
-    fn texts(name: &str, values: &[String]) -> Self {
-        let mut offsets = vec![0_i64];
+    fn texts<'a>(name: &str, length: usize, values: impl Iterator<Item = &'a String>) -> Self {
+        let mut offsets = Vec::with_capacity(length + 1);
+        offsets.push(0_i64);
         let mut bytes = Vec::new();
         for value in values {
             bytes.extend_from_slice(value.as_bytes());
             offsets.push(bytes.len() as i64);
         }
         let buffers = vec![Buffer::Offsets(offsets), Buffer::Bytes(bytes)];
-        Self::new(name, c"U", values.len(), buffers)
+        Self::new(name, c"U", length, buffers)
     }
+}
+
+/// One bit for each, the first one in the lowest bit of the first byte.
+fn bits(there: impl ExactSizeIterator<Item = bool>) -> Vec<u8> {
+    let mut bytes = vec![0_u8; there.len().div_ceil(8)];
+    for (index, there) in there.enumerate() {
+        if let Some(byte) = bytes.get_mut(index / 8) {
+            *byte |= u8::from(there) << (index % 8);
+        }
+    }
+    bytes
 }
 
 /// What the pointers of a [`Schema`] point to.
@@ -302,8 +312,12 @@ impl Drop for InCapsule {
 }
 
 /// A table as a capsule with a stream of one batch.
-pub(crate) fn capsule(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyCapsule>> {
-    let owner = Box::new(StreamOwner { data: Arc::new(Data::table(columns)), is_taken: false });
+pub(crate) fn capsule<'py>(
+    py: Python<'py>,
+    columns: &[Arc<Column>],
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let data = py.detach(|| Arc::new(Data::table(columns)));
+    let owner = Box::new(StreamOwner { data, is_taken: false });
     let stream = Stream {
         get_schema,
         get_next,

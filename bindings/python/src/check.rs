@@ -247,8 +247,8 @@ impl Checked {
     }
 
     /// The runs.
-    fn results(&self) -> Results {
-        Results::new(Arc::clone(&self.scenario), self.results.clone())
+    fn results(&self, py: Python<'_>) -> Results {
+        py.detach(|| Results::new(Arc::clone(&self.scenario), &self.results))
     }
 }
 

@@ -118,9 +118,9 @@ impl Plan {
     }
 
     /// Puts on disk what is there, and ends the use of the store.
-    fn finish(&mut self) -> PyResult<Results> {
+    fn finish(&mut self, py: Python<'_>) -> PyResult<Results> {
         let results = self.end().map_err(|error| errors::store(&error))?;
-        Ok(Results::new(Arc::clone(&self.scenario), results))
+        Ok(py.detach(|| Results::new(Arc::clone(&self.scenario), &results)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_lab::export::{Column, Values};
 use anabranch_lab::provenance::Provenance;
 use anabranch_lab::report::{self, Section};
 use anabranch_lab::{export, metrics, reference, runner, scenario};
@@ -11,20 +12,28 @@ use pyo3::types::PyCapsule;
 
 use crate::{arrow, errors};
 
-/// The runs of a scenario.
+/// The runs of a scenario, as columns: libraries get the numbers themselves, not copies.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Results {
     scenario: Arc<scenario::Scenario>,
-    inner: runner::Results,
+    /// How many runs each point has.
+    counts: Vec<usize>,
+    columns: Vec<Arc<Column>>,
 }
 
 impl Results {
-    pub(crate) fn new(scenario: Arc<scenario::Scenario>, inner: runner::Results) -> Self {
-        Self { scenario, inner }
+    /// This takes a second for a million runs.
+    pub(crate) fn new(scenario: Arc<scenario::Scenario>, inner: &runner::Results) -> Self {
+        let columns = export::measured(&scenario, inner, &[]);
+        let counts = inner.points.iter().map(Vec::len).collect();
+        Self { scenario, counts, columns: columns.into_iter().map(Arc::new).collect() }
     }
 
-    fn columns(&self, command: &str) -> Vec<export::Column> {
-        export::columns(&self.scenario, &self.inner, &[], &made_by(command))
+    /// All columns of tables.
+    fn columns(&self, command: &str) -> Vec<Arc<Column>> {
+        let made_by = made_by(command);
+        let made = export::provenance(&self.scenario, &made_by, self.__len__());
+        self.columns.iter().cloned().chain(made.map(Arc::new)).collect()
     }
 }
 
@@ -40,38 +49,46 @@ pub(crate) fn made_by(command: &str) -> Provenance {
 #[pymethods]
 impl Results {
     fn __len__(&self) -> usize {
-        self.inner.points.iter().map(Vec::len).sum()
+        self.counts.iter().sum()
     }
 
     /// How many runs each point has.
     #[getter]
     fn counts(&self) -> Vec<usize> {
-        self.inner.points.iter().map(Vec::len).collect()
+        self.counts.clone()
     }
 
     /// The values of a metric, one list for each point; `None` where a run has not measured it.
     fn values(&self, metric: &str) -> PyResult<Vec<Vec<Option<f64>>>> {
-        let Some(index) = metrics::find_named(metric, &self.scenario.names) else {
+        let index = metrics::find_named(metric, &self.scenario.names);
+        let Some(known) = index.and_then(|index| metrics::METRICS.get(index)) else {
             return Err(PyKeyError::new_err(format!("there is no metric '{metric}'")));
         };
-        let values = |runs: &Vec<metrics::Metrics>| runs.iter().map(|run| run.at(index)).collect();
-        Ok(self.inner.points.iter().map(values).collect())
+        // An axis may have the name of a metric.
+        let numbers = self.columns.iter().find_map(|column| match &column.values {
+            Values::Numbers(numbers) if column.name == known.name => Some(numbers),
+            _ => None,
+        });
+        let mut values: Box<dyn Iterator<Item = Option<f64>>> = match numbers {
+            Some(numbers) => Box::new(numbers.iter()),
+            None => Box::new(std::iter::repeat(None)),
+        };
+        Ok(self.counts.iter().map(|count| values.by_ref().take(*count).collect()).collect())
     }
 
     /// One row a run, as a stream of Arrow: a capsule.
     fn arrow<'py>(&self, py: Python<'py>, command: &str) -> PyResult<Bound<'py, PyCapsule>> {
-        let columns = py.detach(|| self.columns(command));
-        arrow::capsule(py, columns)
+        arrow::capsule(py, &self.columns(command))
     }
 
     /// One row a run, as CSV.
     fn csv(&self, py: Python<'_>, command: &str) -> String {
-        py.detach(|| export::csv(&self.scenario, &self.inner, &[], &made_by(command)))
+        py.detach(|| export::csv_of(&self.columns(command)))
     }
 
     /// One row a run, as a file of Apache Parquet.
     fn parquet(&self, py: Python<'_>, command: &str) -> Vec<u8> {
-        py.detach(|| export::parquet(&self.scenario, &self.inner, &[], &made_by(command)))
+        py.detach(|| export::parquet_of(&self.columns(command)))
     }
 
     /// The charts of the scenario's figure: names, and SVG pictures.
@@ -80,7 +97,7 @@ impl Results {
         Ok(py.detach(|| {
             report::pictures(&Section {
                 scenario: (*self.scenario).clone(),
-                results: self.inner.clone(),
+                results: export::results(&self.columns, &self.counts),
                 references,
                 agreement: None,
                 judgements: Vec::new(),

@@ -1,5 +1,7 @@
 //! Tables for libraries that read Arrow, and for those who have none.
 
+use std::sync::Arc;
+
 use anabranch_lab::export::{Column, Values};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
@@ -9,12 +11,12 @@ use crate::arrow;
 /// Columns of the same length.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Table {
-    columns: Vec<Column>,
+    columns: Vec<Arc<Column>>,
 }
 
 impl Table {
     pub(crate) fn new(columns: Vec<Column>) -> Self {
-        Self { columns }
+        Self { columns: columns.into_iter().map(Arc::new).collect() }
     }
 }
 
@@ -34,17 +36,19 @@ impl Table {
     /// A list for each column.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
-        for Column { name, values } in &self.columns {
-            let list = match values {
-                Values::Numbers(values) => PyList::new(py, values)?,
-                Values::Spelled(values) => {
-                    PyList::new(py, values.iter().map(|(_, number)| number))?
+        for column in &self.columns {
+            let list = match &column.values {
+                Values::Numbers(numbers) => PyList::new(py, numbers.iter())?,
+                Values::Spelled(chosen) => {
+                    let numbers: Vec<f64> = chosen.iter().map(|(_, number)| *number).collect();
+                    PyList::new(py, numbers)?
                 }
                 Values::Counts(values) => PyList::new(py, values)?,
                 Values::Texts(values) => PyList::new(py, values)?,
+                Values::Named(chosen) => PyList::new(py, chosen.iter().collect::<Vec<_>>())?,
                 Values::Same(text, rows) => PyList::new(py, vec![text; *rows])?,
             };
-            all.set_item(name, list)?;
+            all.set_item(&column.name, list)?;
         }
         Ok(all)
     }
@@ -58,7 +62,7 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // Consumers must accept another schema than the one they ask for.
         drop(requested_schema);
-        arrow::capsule(py, self.columns.clone())
+        arrow::capsule(py, &self.columns)
     }
 
     fn __repr__(&self) -> String {

@@ -62,7 +62,7 @@ pub(crate) fn run(
         runner.complete(&scenario, &mut results, seeds)?;
         Ok(results)
     })?;
-    Ok((Results::new(scenario, results), warnings))
+    Ok((py.detach(|| Results::new(scenario, &results)), warnings))
 }
 
 /// Lets a thread do something with a runner, and watches it: progress, signals. Also returns the warnings.

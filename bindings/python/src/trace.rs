@@ -111,8 +111,11 @@ impl Trace {
 
     /// One row a packet, as a stream of Arrow: a capsule.
     fn arrow<'py>(&self, py: Python<'py>, command: &str) -> PyResult<Bound<'py, PyCapsule>> {
-        let columns = py.detach(|| self.inner.packet_columns(&self.scenario, &made_by(command)));
-        arrow::capsule(py, columns)
+        let columns = py.detach(|| {
+            let columns = self.inner.packet_columns(&self.scenario, &made_by(command));
+            columns.into_iter().map(Arc::new).collect::<Vec<_>>()
+        });
+        arrow::capsule(py, &columns)
     }
 
     /// The table that `lab trace --csv` writes.

@@ -71,6 +71,16 @@ class Arrow(unittest.TestCase):
 
         self.check(polars.DataFrame(self.runs).to_dict(as_series=False))
 
+    @needs("polars", "pyarrow")
+    def test_numbers_are_not_copied(self) -> None:
+        import polars
+        import pyarrow
+
+        for name in ["seed", "run", "transfer_time_s", "packets_sent"]:
+            frames = [polars.DataFrame(self.runs)[name].to_arrow() for _ in range(2)]
+            arrays = [*frames, pyarrow.table(self.runs).column(name).chunk(0)]
+            self.assertEqual(len({array.buffers()[1].address for array in arrays}), 1, name)
+
     @needs("pandas", "pyarrow")
     def test_pandas(self) -> None:
         import pyarrow

@@ -326,7 +326,13 @@ impl Metrics {
     pub fn set(&mut self, name: &str, value: f64) {
         let index = find(name);
         debug_assert!(index.is_some(), "no metric is called {name}");
-        let Some(index) = index else { return };
+        if let Some(index) = index {
+            self.put(index, value);
+        }
+    }
+
+    /// Sets a metric by its index.
+    pub(crate) fn put(&mut self, index: usize, value: f64) {
         if self.0.len() <= index {
             self.0.resize(index + 1, f64::NAN);
         }
@@ -338,6 +344,11 @@ impl Metrics {
     /// A metric by its index; `None` if it is missing.
     pub fn at(&self, index: usize) -> Option<f64> {
         self.0.get(index).copied().filter(|value| value.is_finite())
+    }
+
+    /// The metrics from the first to the last that is there. Those that are not finite are missing.
+    pub(crate) fn fields(&self) -> &[f64] {
+        &self.0
     }
 
     /// A metric by its name; `None` if it is missing.

@@ -1,40 +1,20 @@
 //! Exports results for other programs such as spreadsheets, R and pandas: one row for each run, as CSV or Parquet.
 
 mod parquet;
+mod transpose;
+mod values;
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 
-use crate::metrics::METRICS;
+pub use values::{Chosen, Column, Numbers, Values};
+
+use crate::metrics::{self, METRICS, Metrics};
 use crate::provenance::Provenance;
 use crate::reference::Reference;
 use crate::runner::{self, Results};
 use crate::scenario::{Axis, Scenario};
 use crate::summary;
 use crate::units::Quantity;
-
-/// A column of rows.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Column {
-    /// Its heading, including the unit.
-    pub name: String,
-    /// One for each row.
-    pub values: Values,
-}
-
-/// The values of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Values {
-    /// Numbers; unmeasured ones are missing.
-    Numbers(Vec<Option<f64>>),
-    /// Numbers with their original spelling, for CSV.
-    Spelled(Vec<(String, f64)>),
-    /// Whole numbers.
-    Counts(Vec<u64>),
-    /// Texts.
-    Texts(Vec<String>),
-    /// The same text in this many rows.
-    Same(String, usize),
-}
 
 /// The axes, `run` (from 0), `seed`, the metrics that any run has measured, or those in `wanted` if that is not
 /// empty, and what made the runs.
@@ -47,32 +27,61 @@ pub fn columns(
     wanted: &[usize],
     made_by: &Provenance,
 ) -> Vec<Column> {
-    let has = |metric: &usize| results.points.iter().flatten().any(|run| run.at(*metric).is_some());
-    let metrics: Vec<usize> = match wanted.is_empty() {
-        true => (0..METRICS.len()).filter(has).collect(),
-        false => wanted.to_vec(),
-    };
-    let rows = || {
-        let points = scenario.points.iter().zip(&results.points);
-        points.flat_map(|(point, runs)| {
-            runs.iter().enumerate().map(move |(number, run)| (point, number, run))
-        })
-    };
+    let mut columns = measured(scenario, results, wanted);
+    let rows = results.points.iter().map(Vec::len).sum();
+    columns.extend(provenance(scenario, made_by, rows));
+    columns
+}
+
+/// The same without what made the runs.
+pub fn measured(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<Column> {
+    let points = || scenario.points.iter().zip(&results.points);
     let axes = scenario.axes.iter().enumerate().map(|(index, axis)| {
-        let at = rows().map(|(point, ..)| point.at.get(index).copied().unwrap_or(0));
+        let at = points().flat_map(|(point, runs)| {
+            std::iter::repeat_n(point.at.get(index).copied().unwrap_or(0), runs.len())
+        });
         axis_column(axis, at)
     });
-    let runs = Values::Counts(rows().map(|(_, number, _)| number as u64).collect());
-    let seeds =
-        rows().map(|(point, number, _)| runner::seed(&scenario.id, &point.seed_key, number));
-    let known = [("run", runs), ("seed", Values::Counts(seeds.collect()))];
-    let known = known.map(|(name, values)| Column { name: name.to_owned(), values });
-    let measured = metrics.iter().filter_map(|metric| {
-        let values = Values::Numbers(rows().map(|(.., run)| run.at(*metric)).collect());
-        Some(Column { name: METRICS.get(*metric)?.name.clone(), values })
+    let runs = points().flat_map(|(_, runs)| 0..runs.len() as u64);
+    let seeds = points()
+        .flat_map(|(point, runs)| runner::seeds(&scenario.id, &point.seed_key).take(runs.len()));
+    let known = [("run", runs.collect()), ("seed", seeds.collect())];
+    let known = known
+        .map(|(name, values)| Column { name: name.to_owned(), values: Values::Counts(values) });
+    let runs: Vec<&[f64]> = points().flat_map(|(_, runs)| runs).map(Metrics::fields).collect();
+    axes.chain(known).chain(metric_columns(&runs, wanted)).collect()
+}
+
+/// A column for each metric that any run has measured, or for those in `wanted` if that is not empty.
+fn metric_columns(runs: &[&[f64]], wanted: &[usize]) -> Vec<Column> {
+    let all: Vec<usize> = (0..runs.iter().map(|run| run.len()).max().unwrap_or(0)).collect();
+    let indices = if wanted.is_empty() { &all } else { wanted };
+    let columns = indices.iter().zip(transpose::transposed(runs, indices));
+    let named = columns.filter_map(|(index, numbers)| {
+        let nothing = || (!wanted.is_empty()).then(|| runs.iter().map(|_| None).collect());
+        let values = Values::Numbers(numbers.or_else(nothing)?);
+        Some(Column { name: METRICS.get(*index)?.name.clone(), values })
     });
-    let made = provenance(scenario, made_by, rows().count());
-    axes.chain(known).chain(measured).chain(made).collect()
+    named.collect()
+}
+
+/// The runs that [`measured`] has made these columns of. `counts` are those of the points.
+pub fn results<C: Borrow<Column>>(columns: &[C], counts: &[usize]) -> Results {
+    let mut runs = vec![Metrics::default(); counts.iter().sum()];
+    for column in columns.iter().map(Borrow::borrow) {
+        let (Some(index), Values::Numbers(numbers)) = (metrics::find(&column.name), &column.values)
+        else {
+            continue;
+        };
+        for (run, value) in runs.iter_mut().zip(numbers.iter()) {
+            if let Some(value) = value {
+                run.put(index, value);
+            }
+        }
+    }
+    let mut runs = runs.into_iter();
+    let points = counts.iter().map(|count| runs.by_ref().take(*count).enumerate().collect());
+    Results::new(points.collect())
 }
 
 /// The numbers of another simulator, in the order of its file: the axes as in [`columns`], `metric`, `mean`, `half` (half
@@ -102,7 +111,7 @@ pub fn references(scenario: &Scenario, references: &[Reference]) -> Vec<Column> 
 }
 
 /// What made the results, in each row: tables of several commits can be joined.
-pub(crate) fn provenance(
+pub fn provenance(
     scenario: &Scenario,
     made_by: &Provenance,
     rows: usize,
@@ -113,13 +122,13 @@ pub(crate) fn provenance(
 }
 
 fn axis_column(axis: &Axis, at: impl Iterator<Item = usize>) -> Column {
-    let values = at.filter_map(|at| axis.values.get(at));
     if !axis.is_numeric() {
-        let values = Values::Texts(values.map(|value| value.text.clone()).collect());
+        let known = axis.values.iter().map(|value| value.text.clone()).collect();
+        let values = Values::Named(Chosen::new(known, at));
         return Column { name: axis.name.clone(), values };
     }
     let unit = axis.unit();
-    let spelled = values.map(|value| {
+    let spelled = axis.values.iter().map(|value| {
         let number = value.number.unwrap_or(f64::NAN);
         // A plain number is written as in the scenario.
         let text = match unit.is_empty() && Quantity::parse(&value.text).is_some() {
@@ -128,7 +137,7 @@ fn axis_column(axis: &Axis, at: impl Iterator<Item = usize>) -> Column {
         };
         (text, number)
     });
-    let values = Values::Spelled(spelled.collect());
+    let values = Values::Spelled(Chosen::new(spelled.collect(), at));
     let name = match unit {
         "" => axis.name.clone(),
         unit => format!("{} ({unit})", axis.name),
@@ -144,12 +153,17 @@ pub fn csv(
     wanted: &[usize],
     made_by: &Provenance,
 ) -> String {
-    let columns = columns(scenario, results, wanted, made_by);
+    csv_of(&columns(scenario, results, wanted, made_by))
+}
+
+/// Columns of the same length as CSV, like that of [`csv`].
+pub fn csv_of<C: Borrow<Column>>(columns: &[C]) -> String {
+    let columns = || columns.iter().map(Borrow::borrow);
     let mut text = String::new();
-    row(&mut text, columns.iter().map(|column| column.name.clone()));
-    let count = columns.first().map_or(0, |column| column.values.len());
+    row(&mut text, columns().map(|column: &Column| column.name.clone()));
+    let count = columns().next().map_or(0, |column| column.values.len());
     for index in 0..count {
-        row(&mut text, columns.iter().map(|column| column.values.spelled(index)));
+        row(&mut text, columns().map(|column| column.values.spelled(index)));
     }
     text
 }
@@ -204,32 +218,12 @@ pub fn parquet(
     wanted: &[usize],
     made_by: &Provenance,
 ) -> Vec<u8> {
-    parquet::write(&columns(scenario, results, wanted, made_by))
+    parquet_of(&columns(scenario, results, wanted, made_by))
 }
 
-impl Values {
-    /// How many rows there are.
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Numbers(values) => values.len(),
-            Self::Spelled(values) => values.len(),
-            Self::Counts(values) => values.len(),
-            Self::Texts(values) => values.len(),
-            Self::Same(_, rows) => *rows,
-        }
-    }
-
-    fn spelled(&self, index: usize) -> String {
-        let spelled = match self {
-            Self::Numbers(values) => values.get(index).copied().flatten().map(|v| v.to_string()),
-            Self::Spelled(values) => values.get(index).map(|(text, _)| text.clone()),
-            Self::Counts(values) => values.get(index).map(u64::to_string),
-            Self::Texts(values) => values.get(index).cloned(),
-            Self::Same(text, _) => Some(text.clone()),
-        };
-        spelled.unwrap_or_default()
-    }
+/// Columns of the same length as a file, like that of [`parquet`](fn@parquet).
+pub fn parquet_of<C: Borrow<Column>>(columns: &[C]) -> Vec<u8> {
+    parquet::write(&columns.iter().map(Borrow::borrow).collect::<Vec<_>>())
 }
 
 fn row(text: &mut String, fields: impl Iterator<Item = String>) {
@@ -253,7 +247,6 @@ pub(crate) fn quoted(field: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics;
     use crate::runner::tests::run;
     use crate::scenario::tests::{read, text};
 
@@ -279,6 +272,10 @@ mod tests {
         assert!(lines[13].starts_with(&format!("1,Alt,2,{seed},30.")), "{}", lines[13]);
         let time: f64 = lines[13].rsplit(',').next().unwrap().parse().unwrap();
         assert_eq!(Some(time), results.points[1][2].get("transfer_time_s"));
+        // And back.
+        let columns = columns(&scenario, &results, &[], &made_by());
+        let counts: Vec<usize> = results.points.iter().map(Vec::len).collect();
+        assert_eq!(super::results(&columns, &counts).points, results.points);
     }
 
     #[test]

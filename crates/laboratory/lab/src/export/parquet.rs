@@ -28,7 +28,7 @@ const RLE: i64 = 3;
 const UNCOMPRESSED: i64 = 0;
 
 /// Writes the columns as a file.
-pub(super) fn write(columns: &[Column]) -> Vec<u8> {
+pub(super) fn write(columns: &[&Column]) -> Vec<u8> {
     let rows = columns.first().map_or(0, |column| column.values.len());
     let mut file = MAGIC.to_vec();
     let chunks: Vec<Chunk> = columns.iter().map(|column| Chunk::write(column, &mut file)).collect();
@@ -70,19 +70,20 @@ impl Chunk {
 fn data(values: &Values) -> Vec<u8> {
     let mut data = Vec::new();
     match values {
-        Values::Numbers(values) => {
-            let levels = levels(values.iter().map(Option::is_some));
+        Values::Numbers(numbers) => {
+            let levels = levels(numbers.iter().map(|number| number.is_some()));
             data.extend_from_slice(&(levels.len() as u32).to_le_bytes());
             data.extend_from_slice(&levels);
-            values.iter().flatten().for_each(|value| data.extend_from_slice(&value.to_le_bytes()));
+            numbers.iter().flatten().for_each(|value| data.extend_from_slice(&value.to_le_bytes()));
         }
-        Values::Spelled(values) => {
-            values.iter().for_each(|(_, value)| data.extend_from_slice(&value.to_le_bytes()));
+        Values::Spelled(chosen) => {
+            chosen.iter().for_each(|(_, value)| data.extend_from_slice(&value.to_le_bytes()));
         }
         Values::Counts(values) => {
             values.iter().for_each(|value| data.extend_from_slice(&value.to_le_bytes()));
         }
         Values::Texts(values) => values.iter().for_each(|value| text(&mut data, value)),
+        Values::Named(chosen) => chosen.iter().for_each(|value| text(&mut data, value)),
         Values::Same(value, rows) => (0..*rows).for_each(|_| text(&mut data, value)),
     }
     data
@@ -117,11 +118,13 @@ fn kind(values: &Values) -> (i64, Option<i64>, i64) {
         Values::Numbers(_) => (DOUBLE, None, OPTIONAL),
         Values::Spelled(_) => (DOUBLE, None, REQUIRED),
         Values::Counts(_) => (INT64, Some(UINT_64), REQUIRED),
-        Values::Texts(_) | Values::Same(..) => (BYTE_ARRAY, Some(UTF8), REQUIRED),
+        Values::Texts(_) | Values::Named(_) | Values::Same(..) => {
+            (BYTE_ARRAY, Some(UTF8), REQUIRED)
+        }
     }
 }
 
-fn metadata(columns: &[Column], chunks: &[Chunk], rows: usize) -> Vec<u8> {
+fn metadata(columns: &[&Column], chunks: &[Chunk], rows: usize) -> Vec<u8> {
     let mut root = Structure::default();
     root.text(4, "runs");
     root.number(5, I32, columns.len() as i64);
@@ -252,13 +255,14 @@ mod tests {
     /// scripts/three-paths.py checks what other programs read from such a file.
     #[test]
     fn a_file_has_its_parts() {
-        let numbers = Values::Numbers(vec![Some(1.5), None, None, Some(2.5)]);
+        let numbers = [Some(1.5), None, None, Some(2.5)];
+        let numbers = Values::Numbers(numbers.into_iter().collect());
         let columns = [
             Column { name: "a (%)".into(), values: numbers },
             Column { name: "run".into(), values: Values::Counts(vec![0, 1, 2, u64::MAX]) },
             Column { name: "w".into(), values: Values::Texts(vec!["x".into(); 4]) },
         ];
-        let file = write(&columns);
+        let file = write(&columns.each_ref());
         assert!(file.starts_with(MAGIC) && file.ends_with(MAGIC));
         let length = u32::from_le_bytes(file[file.len() - 8..file.len() - 4].try_into().unwrap());
         let metadata = &file[file.len() - 8 - length as usize..file.len() - 8];

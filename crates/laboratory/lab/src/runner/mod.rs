@@ -18,6 +18,7 @@ pub use order::{MOST_ORDER, Order, Source};
 pub use plan::{Goal, Plan, PlanError, Runs, Taken, Unit};
 pub use record::Record;
 pub use seeds::seed;
+pub(crate) use seeds::seeds;
 pub use shard::Shard;
 pub use store::{Loaded, Store, StoreError};
 pub use threads::Runner;
