@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import math
 import multiprocessing
 import os
 import pathlib
@@ -15,7 +16,13 @@ import tempfile
 import threading
 import unittest
 import warnings
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from concurrent.futures.process import BrokenProcessPool
 
 import anabranch
@@ -259,6 +266,30 @@ lab.scenario({SMALL!r}).run(seeds=100000, out={str(out)!r}, progress=progress, e
         self.assertIn("another program is using the results in", said[0])
         small.run(seeds=1, out=out)
 
+    def test_a_store_is_for_one_process_at_a_time(self) -> None:
+        code = f"""
+import sys
+from anabranch import lab
+scenario = lab.scenario({SMALL!r})
+def told(done, total):
+    print(done, flush=True)
+    sys.stdin.readline()
+scenario.run(seeds=2, out={str(self.directory / "kept")!r}, progress=told)
+"""
+        small = lab.scenario(SMALL)
+        out = self.directory / "kept"
+        command = [sys.executable, "-c", code]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            self.assertTrue(other.stdout.readline(), "it has begun")
+            for executor in [None, Inline(_drive.work)]:
+                with self.assertRaisesRegex(lab.StoreError, "another program is using the results"):
+                    small.run(seeds=2, out=out, executor=executor)
+            other.communicate()
+        self.assertEqual(other.returncode, 0)
+        again = small.run(seeds=2, out=out)
+        self.assertEqual(again.values("timeouts"), small.run(seeds=2).values("timeouts"))
+
     def test_damaged_results_are_run_again_with_a_warning(self) -> None:
         small = lab.scenario(SMALL)
         out = self.directory / "kept"
@@ -303,6 +334,9 @@ class Workers(InDirectory):
             (lambda orders: 7, "a worker returned 7 in place of results"),
             (lambda orders: ([], 1.0), "a worker returned 0 results of 1 units"),
             (lambda orders: ([None] * len(orders), 1.0), "returned None in place of a result"),
+            (lambda orders: (_drive.work(orders)[0], "soon"), "in place of results"),
+            (lambda orders: (_drive.work(orders)[0], math.nan), "returned nan in place of seconds"),
+            (lambda orders: (_drive.work(orders)[0], -1.0), "returned -1.0 in place of seconds"),
             (with_lines(lambda line: ""), "is not used: there is none"),
             (with_lines(lambda line: "Killed"), "is not used: the checksum is wrong"),
             (with_lines(lambda line: line.replace("0", "1")), "the checksum is wrong"),
@@ -344,6 +378,26 @@ class Workers(InDirectory):
         with self.assertRaisesRegex(RuntimeError, "the node is gone"):
             self.small.run(executor=Inline(never), workers=1)
         self.assertEqual(max(map(lost.count, lost)), _drive.ATTEMPTS)
+
+    def test_work_that_is_cancelled_is_done_again(self) -> None:
+        class Cancels(Executor):
+            def __init__(self, most: int) -> None:
+                self.left = most
+
+            def submit(self, function, /, *arguments, **more):
+                future: Future = Future()
+                if self.left > 0:
+                    self.left -= 1
+                    future.cancel()
+                    future.set_running_or_notify_cancel()
+                else:
+                    future.set_result(function(*arguments))
+                return future
+
+        results = self.small.run(executor=Cancels(2), workers=1)
+        self.assertEqual(results.values("timeouts"), self.small.run().values("timeouts"))
+        with self.assertRaises(CancelledError):
+            self.small.run(executor=Cancels(1000), workers=1)
 
     def test_a_pool_that_breaks_keeps_what_is_finished(self) -> None:
         out = self.directory / "kept"
@@ -394,6 +448,31 @@ else:
             self.assertIsNone(failed)
         finally:
             interpreters.destroy(other)
+
+    def test_threads_run_scenarios_at_the_same_time(self) -> None:
+        with ThreadPoolExecutor(4) as pool:
+            all = list(pool.map(lambda seeds: self.small.run(seeds=seeds), [8] * 8))
+        expected = self.small.run(seeds=8).values("transfer_time_s")
+        for results in all:
+            self.assertEqual(results.values("transfer_time_s"), expected)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "needs /proc")
+    def test_runs_leave_no_memory_behind(self) -> None:
+        def resident() -> int:
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        def some() -> None:
+            for executor in [None, Inline(_drive.work)]:
+                self.small.run(seeds=100, executor=executor, workers=1)
+
+        for _ in range(4):
+            some()
+        before = resident()
+        for _ in range(8):
+            some()
+        # 3,200 runs: 2 kB of each would be more.
+        self.assertLess(resident() - before, 6_000_000)
 
     def test_other_threads_go_on(self) -> None:
         steps, stop = [0], threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -91,9 +92,11 @@ def _take(
         answer = future.result()
         try:
             results, seconds = answer
-            results = list(results)
+            results, seconds = list(results), float(seconds)
         except (TypeError, ValueError):
             raise RunError(f"a worker returned {_short(answer)} in place of results") from None
+        if not 0 <= seconds < math.inf:
+            raise RunError(f"a worker returned {seconds} in place of seconds")
         if len(results) != len(orders):
             raise RunError(f"a worker returned {len(results)} results of {len(orders)} units")
         for order, result in zip(orders, results):
@@ -101,7 +104,7 @@ def _take(
                 raise RunError(f"a worker returned {_short(result)} in place of a result")
             plan.take(order, result)
             taken += 1
-        return taken, float(seconds)
+        return taken, seconds
     except (BrokenExecutor, ScenarioError):
         # No other worker is there, or would do better.
         raise

@@ -10,7 +10,7 @@ const AIO: &str = include_str!("aio.py");
 const ROWS: &str = include_str!("rows.py");
 
 /// What the scripts tell besides the value of a figure.
-const NOTES: [&str; 11] = [
+const NOTES: [&str; 13] = [
     "program_cpu_s",
     "workers_cpu_s",
     "shards_cpu_s",
@@ -22,6 +22,8 @@ const NOTES: [&str; 11] = [
     "wheel_mb",
     "columns_s",
     "columns",
+    "kept_mb",
+    "runs",
 ];
 
 pub(crate) const ALL: &[Single] = &[
@@ -66,6 +68,13 @@ pub(crate) const ALL: &[Single] = &[
         unit: "s",
         target: Target::AtMost(0.5),
         measure: |bench| run(ROWS, &["rows", if bench.quick() { "2000" } else { "1000000" }]),
+    },
+    Single {
+        key: "runs_memory",
+        title: "growth of the process over 100,000 runs whose results nobody keeps",
+        unit: "MB",
+        target: Target::AtMost(5.0),
+        measure: |bench| run(ROWS, &["memory", if bench.quick() { "1000" } else { "100000" }]),
     },
     Single {
         key: "aio_ping",

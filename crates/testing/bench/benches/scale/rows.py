@@ -1,7 +1,8 @@
-"""What the package costs besides runs: 'rows COUNT', 'import' or 'size'."""
+"""What the package costs besides runs: 'rows COUNT', 'memory COUNT', 'import' or 'size'."""
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
@@ -49,6 +50,28 @@ def rows(count):
     return {"value": taken, "columns_s": columns, "columns": first.width}
 
 
+def memory(count):
+    """Megabytes by which the process grows over N runs whose results nobody keeps, and over as many that are kept."""
+    from anabranch import lab
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    small = lab.scenario("caro/2.5").set(
+        {"traffic.file.size": "1 KiB"}, profile="rfc9260", policy="AllRtxSame", primary_loss="3 %", alternate_loss="0 %"
+    )
+    part = max(count // 100, 1)
+    for _ in range(10):
+        small.run(seeds=part, progress=False)
+    before = resident()
+    for _ in range(100):
+        small.run(seeds=part, progress=False)
+    grown = resident() - before
+    runs = small.run(seeds=count, progress=False)
+    return {"value": grown, "kept_mb": resident() - before - grown, "runs": len(runs)}
+
+
 def imported():
     """Milliseconds of 'import anabranch', above those of Python alone; the best of ten."""
     def best(code):
@@ -69,4 +92,5 @@ def size():
         return {"value": len(zlib.compress(file.read(), 9)) / 1e6}
 
 
-print(json.dumps({"rows": lambda: rows(int(sys.argv[2])), "import": imported, "size": size}[sys.argv[1]]()))
+what = {"rows": rows, "memory": memory, "import": imported, "size": size}[sys.argv[1]]
+print(json.dumps(what(*map(int, sys.argv[2:]))))
