@@ -152,6 +152,8 @@ impl Driver {
     /// Collects transmits and events of the engine. Returns whether there may be more.
     fn take(&mut self, guard: &mut Guard<'_>, now: Instant) -> bool {
         let segments = self.sockets.max_segments();
+        self.taken.append(&mut guard.unsent.transmits);
+        self.bytes.append(&mut guard.unsent.bytes);
         loop {
             while self.bytes.len() < MOST_TAKEN {
                 match guard.engine.poll_transmit(now, segments, &mut self.bytes) {

@@ -81,7 +81,7 @@ impl State {
                 self.wake_driver();
             }
             Phase::Up if !linger.is_zero() => {
-                self.release(now, id, unread);
+                self.give_back(now, id, unread);
                 self.linger(now, id, linger);
                 self.shut_down(now, id);
                 self.wake_driver();

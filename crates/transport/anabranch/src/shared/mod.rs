@@ -17,7 +17,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use anabranch_proto::config::IpVersions;
-use anabranch_proto::{AssociationId, Instant};
+use anabranch_proto::{AssociationId, Instant, Transmit};
 
 use crate::numbers::NumberMap;
 use crate::runtime::{LocalAddress, Runtime};
@@ -66,6 +66,15 @@ pub(crate) struct State {
     /// The driver has been woken and has not read the state since.
     driver_woken: bool,
     pub(crate) wakes: Vec<Waker>,
+    /// Packets that were taken from the engine before the driver looked.
+    pub(crate) unsent: Unsent,
+}
+
+/// Transmits, and their bytes in sequence.
+#[derive(Default)]
+pub(crate) struct Unsent {
+    pub(crate) transmits: Vec<Transmit>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Associations that wait to be accepted on one SCTP port.
@@ -142,6 +151,7 @@ impl Shared {
             driver: None,
             driver_woken: false,
             wakes: Vec::new(),
+            unsent: Unsent::default(),
         };
         Self {
             state: Mutex::new(state),

@@ -77,8 +77,18 @@ impl State {
     }
 
     /// Returns receive buffer that the application has freed to the engine, and sends the signals of
-    /// byte streams that this causes.
+    /// byte streams that this causes. The driver is woken only if there is something to send, such as a SACK that
+    /// reports an open window: a program that reads small messages frees some of the buffer with each of them.
     pub(crate) fn release(&mut self, now: Instant, id: AssociationId, charge: u32) {
+        self.give_back(now, id, charge);
+        // Otherwise the driver looks anyway.
+        if !self.driver_is_wanted() && self.has_something_to_send(now) {
+            self.wake_driver();
+        }
+    }
+
+    /// The same; the caller wakes the driver.
+    pub(super) fn give_back(&mut self, now: Instant, id: AssociationId, charge: u32) {
         let Self { engine, associations, wakes, .. } = self;
         if let Some(mut association) = engine.association_mut(now, id) {
             association.release(charge);
@@ -91,7 +101,14 @@ impl State {
         } else if let Some(state) = associations.get_mut(&id) {
             state.count_nothing();
         }
-        // The window that opened may have to be reported with a SACK.
-        self.wake_driver();
+    }
+
+    /// Asks the engine for a packet, which the driver sends first. Only the engine can tell whether there is one, and
+    /// freed memory may let other associations send, too.
+    fn has_something_to_send(&mut self, now: Instant) -> bool {
+        let packet = self.engine.poll_transmit(now, 1, &mut self.unsent.bytes);
+        let is_packet = packet.is_some();
+        self.unsent.transmits.extend(packet);
+        self.handle_events(now) || is_packet
     }
 }

@@ -1,0 +1,150 @@
+//! How often an endpoint's task runs because the application reads.
+
+mod common;
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use anabranch::runtime::{
+    AddressWatch, Binding, Instant, LocalAddress, PacketSocket, Runtime, Timer, TokioRuntime,
+};
+use anabranch::{Association, AssociationConfig, Endpoint, OutgoingMessage, Ppid};
+use common::{PORT, V4, remotes, soon, towards};
+
+/// Counts the polls of all tasks.
+#[derive(Debug)]
+struct Counting {
+    inner: Arc<TokioRuntime>,
+    polls: Arc<AtomicUsize>,
+}
+
+struct Counted {
+    task: Pin<Box<dyn Future<Output = ()> + Send>>,
+    polls: Arc<AtomicUsize>,
+}
+
+impl Future for Counted {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        self.task.as_mut().poll(cx)
+    }
+}
+
+impl Runtime for Counting {
+    fn now(&self) -> Instant {
+        self.inner.now()
+    }
+
+    fn wall_clock(&self) -> SystemTime {
+        self.inner.wall_clock()
+    }
+
+    fn timer(self: Arc<Self>) -> Box<dyn Timer> {
+        self.inner.clone().timer()
+    }
+
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.inner.spawn(Box::pin(Counted { task, polls: self.polls.clone() }));
+    }
+
+    fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
+        self.inner.bind(binding)
+    }
+
+    fn local_addresses(&self) -> io::Result<Vec<LocalAddress>> {
+        self.inner.local_addresses()
+    }
+
+    fn watch_addresses(&self) -> Option<Box<dyn AddressWatch>> {
+        None
+    }
+}
+
+/// A server whose polls are counted, and both ends of an association with it. `buffer` is the receive buffer of the
+/// server.
+struct Counts {
+    _ends: [Endpoint; 2],
+    near: Association,
+    far: Association,
+    polls: Arc<AtomicUsize>,
+}
+
+async fn counts(buffer: usize) -> Counts {
+    let polls = Arc::default();
+    let inner = Arc::new(TokioRuntime::current().unwrap());
+    let runtime = Arc::new(Counting { inner, polls: Arc::clone(&polls) });
+    let server = Endpoint::builder().local_addresses([V4]).runtime(runtime).bind().unwrap();
+    let client = common::endpoint(&[V4]);
+    let mut config = AssociationConfig::default();
+    config.receiving.receive_buffer = buffer;
+    let listener = server.listen(PORT, config).unwrap();
+    let options = towards(&server, AssociationConfig::default());
+    let near = client.connect(remotes(&server), options).await.unwrap();
+    let far = listener.accept().await.unwrap();
+    Counts { _ends: [server, client], near, far, polls }
+}
+
+/// Reading frees some of the receive buffer each time, which nobody needs to know while most of it is free.
+#[tokio::test]
+async fn reading_small_messages_does_not_wake_the_endpoint() {
+    soon(async {
+        let pair = counts(1 << 20).await;
+        const COUNT: usize = 200;
+        for _ in 0..COUNT {
+            pair.near.send(OutgoingMessage::new(0, Ppid(0), vec![7; 64])).await.unwrap();
+        }
+        // All have arrived when all are acknowledged.
+        while pair.near.statistics().outstanding_chunks > 0 {
+            tokio::task::yield_now().await;
+        }
+        let before = pair.polls.load(Ordering::Relaxed);
+        for _ in 0..COUNT {
+            assert_eq!(pair.far.recv().await.unwrap().unwrap().payload.len(), 64);
+            // The endpoint's task would run now.
+            tokio::task::yield_now().await;
+        }
+        let polls = pair.polls.load(Ordering::Relaxed) - before;
+        // Timers and the peer may wake it, too.
+        assert!(polls < COUNT / 10, "{polls} polls");
+    })
+    .await;
+}
+
+fn is_blocked(sender: &Association) -> bool {
+    let statistics = sender.statistics();
+    statistics.outstanding_chunks == 0 && statistics.peer_rwnd < 1000
+}
+
+/// A window that was closed is reported when it opens, without a probe by the sender.
+#[tokio::test]
+async fn a_window_that_opens_is_reported() {
+    soon(async {
+        let pair = counts(64 * 1024).await;
+        const COUNT: usize = 500;
+        let send = async {
+            for _ in 0..COUNT {
+                pair.near.send(OutgoingMessage::new(0, Ppid(0), vec![7; 1000])).await.unwrap();
+            }
+        };
+        let receive = async {
+            for round in 0..COUNT {
+                // Now and then there is no room for another message, and nothing on the way that would be acknowledged.
+                while round % 100 == 0 && !is_blocked(&pair.near) {
+                    tokio::task::yield_now().await;
+                }
+                assert_eq!(pair.far.recv().await.unwrap().unwrap().payload.len(), 1000);
+            }
+        };
+        tokio::join!(send, receive);
+        let counters = pair.near.statistics().counters;
+        assert_eq!((counters.zero_window_probes, counters.timeouts), (0, 0));
+    })
+    .await;
+}
