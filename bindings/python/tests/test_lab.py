@@ -399,6 +399,30 @@ class Workers(InDirectory):
         with self.assertRaises(CancelledError):
             self.small.run(executor=Cancels(1000), workers=1)
 
+    def test_who_waits_for_a_worker_that_never_answers_can_stop(self) -> None:
+        futures: list[Future] = []
+
+        class Silent(Executor):
+            def submit(self, function, /, *arguments, **more):
+                # The first one answers.
+                futures.append(Future())
+                if len(futures) == 1:
+                    futures[0].set_result(function(*arguments))
+                return futures[-1]
+
+        def stop(done: int, total: int) -> None:
+            if len(futures) > 2:
+                raise KeyboardInterrupt
+
+        out = self.directory / "kept"
+        with self.assertRaises(KeyboardInterrupt):
+            self.small.run(executor=Silent(), workers=1, out=out, progress=stop)
+        self.assertTrue(all(future.cancelled() for future in futures[1:]))
+        # What the first one returned is kept, and the store is free.
+        done: list[int] = []
+        self.small.run(out=out, progress=lambda now, total: done.append(total))
+        self.assertLess(done[0], 12)
+
     def test_a_pool_that_breaks_keeps_what_is_finished(self) -> None:
         out = self.directory / "kept"
         with spawned(1) as pool:
