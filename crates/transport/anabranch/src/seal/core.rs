@@ -90,7 +90,12 @@ impl Core {
             watcher: None,
         };
         match &seal.role {
-            Role::Listen(addresses) => core.listen(&**runtime, addresses)?,
+            Role::Listen(addresses) => {
+                core.listen(&**runtime, addresses)?;
+                if seal.announces {
+                    core.engine.announce();
+                }
+            }
             Role::Connect(hosts, uplinks) => {
                 if uplinks.is_empty() {
                     return Err(SetupError::Missing("an uplink"));

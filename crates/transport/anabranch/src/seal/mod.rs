@@ -41,7 +41,8 @@ use std::io;
 use std::net::SocketAddr;
 
 pub use anabranch_seal::{
-    Allow, Invitation, KeyFileError, PATHS, ParseError, PublicKey, SecretKey, Token, VirtualNetwork,
+    Allow, Invitation, KeyFileError, KeyQuestion, KnownServers, KnownServersError, PATHS,
+    ParseError, PublicKey, SecretKey, Token, VirtualNetwork,
 };
 
 pub use self::handle::{SealHandle, SealedPath};
@@ -87,6 +88,7 @@ pub struct Seal {
     pub(crate) secret: SecretKey,
     pub(crate) role: Role,
     pub(crate) allow: Allow,
+    pub(crate) announces: bool,
     pub(crate) handle: SealHandle,
 }
 
@@ -96,14 +98,18 @@ impl Seal {
     /// [`allow`](Self::allow) or an [invitation](SealHandle::invite) says so.
     pub fn listen(secret: SecretKey, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         let role = Role::Listen(addresses.into_iter().collect());
-        Self { secret, role, allow: Allow::nobody(), handle: SealHandle::default() }
+        Self::new(secret, role)
     }
 
     /// Connects to the server of an invitation.
     pub fn connect(secret: SecretKey, invitation: &Invitation) -> Self {
         let role = Role::Connect(Vec::new(), vec![Uplink::any()]);
-        let seal = Self { secret, role, allow: Allow::nobody(), handle: SealHandle::default() };
-        seal.peer(invitation)
+        Self::new(secret, role).peer(invitation)
+    }
+
+    fn new(secret: SecretKey, role: Role) -> Self {
+        let (allow, handle) = (Allow::nobody(), SealHandle::default());
+        Self { secret, role, allow, announces: false, handle }
     }
 
     /// Adds another server to connect to.
@@ -133,6 +139,14 @@ impl Seal {
     #[must_use]
     pub fn allow(mut self, allow: Allow) -> Self {
         self.allow = allow;
+        self
+    }
+
+    /// Gives the public key of this server to whoever asks ([`KeyQuestion`]), so that clients without it can trust the
+    /// first answer. Without it, nobody gets an answer who does not know the key.
+    #[must_use]
+    pub fn announce(mut self) -> Self {
+        self.announces = true;
         self
     }
 

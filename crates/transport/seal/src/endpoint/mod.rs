@@ -119,6 +119,8 @@ pub struct Endpoint {
     /// Keys that were admitted by a token and not reported yet.
     admitted: Vec<PublicKey>,
     limit: Limit,
+    /// This side gives its public key to whoever asks.
+    announces: bool,
     peers: BTreeMap<VirtualNetwork, Peer>,
     /// The peers that this side connects to, which have timers.
     hosts: BTreeSet<VirtualNetwork>,
@@ -153,6 +155,7 @@ impl Endpoint {
             fast_aes: crate::record::has_fast_aes(),
             limit: Limit::new(&mut random),
             random,
+            announces: false,
             allow,
             tokens: Vec::new(),
             admitted: Vec::new(),
@@ -200,6 +203,12 @@ impl Endpoint {
         if let Allow::Keys(keys) = &mut self.allow {
             keys.insert(key);
         }
+    }
+
+    /// Gives the public key of a listening endpoint to whoever asks ([`KeyQuestion`](crate::KeyQuestion)). Without it,
+    /// nobody gets an answer who does not know the key.
+    pub fn announce(&mut self) {
+        self.announces = self.listens();
     }
 
     /// No longer allows a key, and ends its sessions. With [`Allow::Any`] it may connect again.

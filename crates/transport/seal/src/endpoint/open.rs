@@ -10,7 +10,7 @@ use crate::control::{Message, decode, encode};
 use crate::handshake::Packet;
 use crate::record::{Header, Kind, OVERHEAD};
 use crate::virtual_network::VirtualNetwork;
-use crate::{PATHS, Route};
+use crate::{PATHS, Route, question};
 
 /// Packets of one peer and path that were opened. Their contents are at the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,11 @@ impl Endpoint {
                 Packet::Cookie(word) => self.handle_cookie(now, word, datagram),
             }
             return;
+        }
+        if self.announces
+            && let Some(answer) = question::answer(datagram, &self.secret.public())
+        {
+            return self.transmit(route.clone(), answer);
         }
         let bytes = datagram.len();
         let Some(header) = Header::decode(datagram) else { return };

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::PATHS;
+use crate::question::KeyQuestion;
 use crate::record::OVERHEAD;
 
 const V4: Families = Families { ipv4: true, ipv6: false };
@@ -226,6 +227,29 @@ fn wrong_keys_get_no_answer() {
     world.send(0, b"first").unwrap();
     world.pass(Duration::from_secs(30));
     assert!(world.seen.len() > 5 && world.seen.iter().all(|(to_server, _)| *to_server));
+}
+
+#[test]
+fn only_a_server_that_announces_its_key_answers_a_question() {
+    let question = KeyQuestion::new().unwrap();
+    let asked = |server: &mut Endpoint| {
+        let remote = ([203, 0, 113, 9], 5000).into();
+        let route = Route { socket: 0, local: None, remote };
+        let mut datagram = question.datagram();
+        let size = datagram.len();
+        assert_eq!(server.open(Instant::from_secs(1), &route, &mut datagram, size), None);
+        let answer = server.poll_transmit()?;
+        assert_eq!(answer.route, route);
+        assert!(server.poll_transmit().is_none() && server.peers.is_empty());
+        question.answered(&answer.contents)
+    };
+    let mut server = Endpoint::listening(secret(2), Allow::Any, [1; 32]);
+    assert_eq!(asked(&mut server), None);
+    server.announce();
+    assert_eq!(asked(&mut server), Some(secret(2).public()));
+    let mut client = Endpoint::connecting(secret(1), [1; 32]);
+    client.announce();
+    assert_eq!(asked(&mut client), None, "clients have nothing to announce");
 }
 
 #[test]
