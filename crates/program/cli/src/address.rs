@@ -65,7 +65,7 @@ impl FromStr for ListenAddress {
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts = self.addresses.iter().map(Host::from).collect();
-        Authority { hosts, port: self.port, udp_port: self.udp_port }.fmt(f)
+        Authority { hosts, port: self.port, udp_port: self.udp_port, key: None }.fmt(f)
     }
 }
 
@@ -113,7 +113,8 @@ pub(crate) fn authority(text: &str) -> Result<Authority, String> {
     let port = port.parse().ok().filter(|&port| port > 0);
     let port = port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())?;
     let hosts = hosts.split(',').map(|host| host.parse::<Host>().map_err(|e| e.to_string()));
-    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port })
+    let hosts = hosts.collect::<Result<_, _>>()?;
+    Ok(Authority { hosts, port, udp_port, key: None })
 }
 
 /// Returns all addresses of an authority's hosts with its port, without duplicates, in the given order.

@@ -111,6 +111,8 @@ pub struct Authority {
     pub port: u16,
     /// UDP port that carries the SCTP packets (RFC 6951), if it is named: `host:80;udp=7000`.
     pub udp_port: Option<u16>,
+    /// The server's public key as text, if it is named: `host:80;key=anbk:...`. This crate does not read it.
+    pub key: Option<String>,
 }
 
 impl fmt::Display for Authority {
@@ -122,7 +124,8 @@ impl fmt::Display for Authority {
             host.fmt(f)?;
         }
         write!(f, ":{}", self.port)?;
-        self.udp_port.map_or(Ok(()), |udp| write!(f, ";udp={udp}"))
+        self.udp_port.map_or(Ok(()), |udp| write!(f, ";udp={udp}"))?;
+        self.key.as_ref().map_or(Ok(()), |key| write!(f, ";key={key}"))
     }
 }
 
@@ -139,7 +142,29 @@ pub fn split_udp_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
     }
 }
 
-/// `scheme://host[,host...][:port][;udp=port][/path][?query]`.
+/// Splits `HOSTS:PORT;udp=N;key=TEXT` into hosts with SCTP port, UDP port and key.
+fn split_parameters(text: &str) -> Result<(&str, Option<u16>, Option<String>), UrlError> {
+    let Some((before, key)) = text.split_once(";key=") else {
+        return split_udp_port(text).map(|(rest, udp_port)| (rest, udp_port, None));
+    };
+    // The order does not matter.
+    let (key, after) = key.split_once(';').map_or((key, None), |(key, after)| (key, Some(after)));
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b':');
+    if key.is_empty() || !key.bytes().all(allowed) {
+        return Err(UrlError::Key(key.to_owned()));
+    }
+    let (rest, before_key) = split_udp_port(before)?;
+    let after_key = match after {
+        Some(after) => split_udp_port(&format!(";{after}"))?.1,
+        None => None,
+    };
+    match (before_key, after_key) {
+        (Some(_), Some(udp)) => Err(UrlError::Parameter(format!("udp={udp}"))),
+        (before, after) => Ok((rest, before.or(after), Some(key.to_owned()))),
+    }
+}
+
+/// `scheme://host[,host...][:port][;udp=port][;key=text][/path][?query]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// The scheme.
@@ -227,12 +252,15 @@ impl FromStr for Url {
         if let (Scheme::Http | Scheme::Https, Some(udp)) = (scheme, authority.udp_port) {
             return Err(UrlError::Parameter(format!("udp={udp}")));
         }
+        if let (Scheme::Http | Scheme::Https, Some(key)) = (scheme, &authority.key) {
+            return Err(UrlError::Key(key.clone()));
+        }
         Ok(Self { scheme, authority, target })
     }
 }
 
 fn parse_authority(text: &str, default_port: u16) -> Result<Authority, UrlError> {
-    let (text, udp_port) = split_udp_port(text)?;
+    let (text, udp_port, key) = split_parameters(text)?;
     if text.matches('[').count() != text.matches(']').count() {
         return Err(UrlError::Bracket);
     }
@@ -250,7 +278,7 @@ fn parse_authority(text: &str, default_port: u16) -> Result<Authority, UrlError>
     };
     // '%25' is an encoded percent sign; an unencoded one is also accepted, as people type it.
     let hosts = hosts.split(',').map(|host| host.replace("%25", "%").parse());
-    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port })
+    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port, key })
 }
 
 /// Why a text is not a supported URL.
@@ -270,6 +298,8 @@ pub enum UrlError {
     Port(String),
     /// This follows a semicolon and is not the UDP port of an SCTP URL.
     Parameter(String),
+    /// This is not the key of a sealed SCTP server.
+    Key(String),
     /// This character must be percent-encoded.
     Character(char),
 }
@@ -301,6 +331,10 @@ impl fmt::Display for UrlError {
                     "';{text}' is not a UDP port for SCTP: the form is sctp://HOST:PORT;udp=9899/"
                 )
             }
+            Self::Key(text) => write!(
+                f,
+                "';key={text}' is not the key of a sealed server: the form is sctp://HOST:PORT;key=anbk:.../"
+            ),
             Self::Character(c) => write!(f, "{c:?} has to be percent-encoded"),
         }
     }
@@ -362,6 +396,26 @@ mod tests {
             assert!(matches!(wrong.parse::<Url>(), Err(UrlError::Parameter(_))), "{wrong}");
         }
         assert!("http://h;udp=7000/".parse::<Url>().is_err(), "TCP has none");
+    }
+
+    #[test]
+    fn a_key_stands_behind_the_ports() {
+        let text = "sctp://10.0.0.1,[::1]:8080;udp=7000;key=anbk:A-_9/a;b";
+        let parsed = url(text);
+        assert_eq!(parsed.authority.key.as_deref(), Some("anbk:A-_9"));
+        assert_eq!((parsed.authority.port, parsed.authority.udp_port), (8080, Some(7000)));
+        assert_eq!((parsed.target.as_str(), parsed.to_string().as_str()), ("/a;b", text));
+        assert_eq!(url("sctp://10.0.0.1,[::1]:8080;key=anbk:A-_9;udp=7000/a;b"), parsed);
+        assert_eq!(url("sctp://h;key=x").authority.port, 80);
+        // Other files of the same server are fetched with the same key.
+        assert_eq!(parsed.join("/c").unwrap().authority, parsed.authority);
+        assert_eq!(parsed.join("sctp://10.0.0.9/c").unwrap().authority.key, None);
+        for wrong in ["key=", "key=a b", "key=a;key=b", "udp=1;key=a;udp=2", "key=a;x", "key=a,b"] {
+            let parsed = format!("sctp://h;{wrong}/").parse::<Url>();
+            let refused = matches!(parsed, Err(UrlError::Parameter(_) | UrlError::Key(_)));
+            assert!(refused, "{wrong}: {parsed:?}");
+        }
+        assert!("http://h;key=a/".parse::<Url>().is_err(), "only sealed paths have one");
     }
 
     #[test]
