@@ -48,7 +48,8 @@ fn role(command: &str, argument: &str) -> Option<Role> {
         (_, "log" | "capture" | "report" | "qlog" | "pcap" | "filmstrip" | "output") => {
             Role::Output
         }
-        ("gateway-far" | "gateway-near" | "receive", "key") => Role::Input,
+        ("gateway-far" | "gateway-near" | "receive" | "serve", "key") => Role::Input,
+        (_, "known_servers") => Role::Input,
         ("pattern-new", "out") => Role::Output,
         ("run", "host" | "join") => Role::Other,
         (_, "out" | "directory" | "pictures" | "control" | "scenarios" | "upload") => Role::Other,

@@ -42,6 +42,7 @@ mod readiness;
 mod report;
 #[cfg(unix)]
 mod scrape;
+mod sealed;
 mod service;
 #[cfg(target_os = "linux")]
 mod tcp;

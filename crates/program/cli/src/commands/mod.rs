@@ -7,7 +7,7 @@ mod discard;
 mod echo;
 #[cfg_attr(not(target_os = "linux"), path = "relay.rs")]
 mod emulate;
-mod gateway;
+pub(crate) mod gateway;
 mod get;
 #[cfg(unix)]
 mod inspect;

@@ -21,14 +21,15 @@ use crate::output::{count, print, print_json};
 use crate::perf::latency::time;
 use crate::progress::{Bars, Follower};
 use crate::report::{ConnectionReport, Traffic};
+use crate::sealed::{self, SealOptions};
 use crate::transport::{Delivery, Order, Work, sctp, tcp};
 
 /// Send files over HTTP, on SCTP streams or TCP
 ///
 /// The server must accept them: 'anabranch serve --upload' does. Each file uses its own stream. A file
 /// counts as sent once the server has confirmed all of it. With the server of this program it then has its
-/// name; until then the server keeps the old file, whatever happens. There is neither authentication nor
-/// encryption.
+/// name; until then the server keeps the old file, whatever happens. Without --sealed there is neither
+/// authentication of the server nor encryption.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch put report.pdf sctp://192.0.2.1:8080/report.pdf
@@ -39,7 +40,7 @@ pub(crate) struct Put {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Name for the file on the server, or, with a '/' at its end, the directory for all of them
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = sealed::url)]
     url: Url,
     /// What carries the streams [default: sctp-udp for sctp URLs, tcp for http URLs]
     #[arg(long, value_enum)]
@@ -65,6 +66,8 @@ pub(crate) struct Put {
     /// Print neither progress nor summary
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    seal: SealOptions,
     #[command(flatten)]
     client: ClientOptions,
 }
@@ -166,7 +169,8 @@ impl Put {
             Transport::Tcp => None,
             _ => {
                 let (hosts, port) = (self.url.authority.hosts.iter(), self.url.authority.udp_port);
-                Some(sctp::Client::bind(hosts, port, transport, &self.client, self.streams)?)
+                let seal = self.sealed().then_some(&self.seal);
+                Some(sctp::Client::bind(hosts, port, transport, &self.client, seal, self.streams)?)
             }
         };
         let sent = self.send_all(&mut items, sctp.as_ref(), &bars, &interrupt).await;
@@ -177,6 +181,10 @@ impl Put {
         let mut connection = sent?;
         connection.transport = transport;
         self.finish(items, connection, begun.elapsed())
+    }
+
+    fn sealed(&self) -> bool {
+        self.seal.is_on(std::iter::once(&self.url))
     }
 
     /// The transport for the URL.
@@ -200,6 +208,7 @@ impl Put {
         if let (Some(udp_port), true) = (udp_port, transport != Transport::SctpUdp) {
             return Err(Failure::usage(format!(";udp={udp_port} means nothing to {transport}")));
         }
+        self.seal.check(self.sealed(), url, transport)?;
         let ports = [
             self.client.udp_port.map(|_| "--udp-port"),
             self.client.remote_udp_port.map(|_| "--remote-udp-port"),

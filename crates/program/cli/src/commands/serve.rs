@@ -13,6 +13,7 @@ use crate::endpoint::one_udp_port;
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, duration, refuse, size};
+use crate::sealed::ServerSealOptions;
 use crate::transport::{self, Service};
 
 /// Serve the files below a directory over HTTP, on SCTP streams or TCP
@@ -26,6 +27,7 @@ use crate::transport::{self, Service};
   anabranch serve . --listen 127.0.0.1,127.0.0.2:8080
   anabranch serve /srv/www --listen 192.0.2.1,[2001:db8::1]:80 --pmr 0 --rto-min 200ms
   anabranch serve . --listen 192.0.2.1:80 --transport sctp
+  anabranch serve . --listen '[::]:80' --sealed
   anabranch serve . --listen 127.0.0.1:8080 --transport tcp
   anabranch serve . --listen 192.0.2.1:80 --tcp 192.0.2.1:80
   anabranch serve . --listen 127.0.0.1:8080 --upload . --max-upload 100MB")]
@@ -65,8 +67,8 @@ pub(crate) struct Serve {
     dot_files: bool,
     /// Accept files that clients send with PUT into this directory, from ANYBODY who can reach this server
     ///
-    /// There is neither authentication nor encryption: whoever can connect can write there, replace existing
-    /// files and fill the disk. PUT /a/b writes DIR/a/b, if the directory DIR/a exists. A file gets its name once
+    /// There is no authentication of clients, and without --sealed no encryption: whoever can connect can write there,
+    /// replace existing files and fill the disk. PUT /a/b writes DIR/a/b, if the directory DIR/a exists. A file gets its name once
     /// it is whole. Names that begin with a dot and links are refused. To serve the uploaded files, give the same
     /// directory twice. Off by default.
     #[arg(long, value_name = "DIR", hide_short_help = true)]
@@ -97,6 +99,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     udp_port: Option<u16>,
     #[command(flatten)]
+    seal: ServerSealOptions,
+    #[command(flatten)]
     sctp: SctpOptions,
 }
 
@@ -117,6 +121,18 @@ impl Serve {
                 let each = self.sctp.metrics_associations.then_some("--metrics-associations");
                 let given = self.sctp.given().filter(|name| !cfg!(unix) || *name != "--metrics");
                 refuse(udp_port.into_iter().chain(each).chain(given), self.transport)?;
+            }
+        }
+        if self.seal.sealed {
+            refuse(
+                ["--sealed"].into_iter().filter(|_| self.transport != Transport::SctpUdp),
+                self.transport,
+            )?;
+            if self.tcp.is_some() {
+                return Err(Failure::usage(
+                    "--tcp would serve the same files without encryption: start another server for that, or leave \
+                     --sealed out",
+                ));
             }
         }
         if let Some(tcp) = &self.tcp {
@@ -187,7 +203,13 @@ impl Serve {
                         None => Ok(()),
                     }
                 };
-                let sctp = transport::sctp::serve(service, self.transport, &self.sctp, carrier);
+                let sctp = transport::sctp::serve(
+                    service,
+                    self.transport,
+                    &self.sctp,
+                    carrier,
+                    &self.seal,
+                );
                 // If one of them cannot listen, the other is stopped, too.
                 tokio::try_join!(sctp, tcp).map(|_| ())
             }

@@ -23,6 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::options::Transport;
 use crate::output::{count, json_line, log, one_line, print_first};
 use crate::report::Traffic;
+use crate::sealed::Identity;
 
 /// What a server serves, and how it reports.
 #[derive(Clone, Debug)]
@@ -51,6 +52,11 @@ enum ServerEvent<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         udp_port: Option<u16>,
         directory: String,
+        /// The server's public key, and the line for clients.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        invitation: Option<String>,
     },
     Request {
         time: String,
@@ -80,22 +86,37 @@ impl Service {
         transport: Transport,
         port: u16,
         udp_port: Option<u16>,
+        identity: Option<&Identity>,
     ) -> Result<(), Failure> {
         let listen = ListenAddress { port, udp_port: None, ..self.listen.clone() }.to_string();
         let directory = self.directory.display().to_string();
         if self.json {
-            let listening = ServerEvent::Listening { transport, listen, udp_port, directory };
-            return print_first(&json_line(&listening)?);
+            let key = identity.map(|identity| identity.key.to_string());
+            let invitation = identity.map(|identity| format!("{}:{port}", identity.line));
+            return print_first(&json_line(&ServerEvent::Listening {
+                transport,
+                listen,
+                udp_port,
+                directory,
+                key,
+                invitation,
+            })?);
         }
         let scheme = if transport == Transport::Tcp { "http" } else { "sctp" };
         let other = udp_port.filter(|port| *port != SCTP_UDP_PORT);
+        let other = other.map(|port| format!(";udp={port}")).unwrap_or_default();
+        let key = identity.map(|identity| format!(";key={}", identity.key)).unwrap_or_default();
         // Format the URL for a client's command line, with quotes where shells need them.
-        let url = match other {
-            Some(port) => format!("'{scheme}://{listen};udp={port}/'"),
-            None => format!("{scheme}://{listen}/"),
-        };
+        let quote = if other.is_empty() && key.is_empty() { "" } else { "'" };
+        let url = format!("{quote}{scheme}://{listen}{other}{key}/{quote}");
         let udp = udp_port.map(|port| format!(" (UDP port {port})")).unwrap_or_default();
-        print_first(&format!("serving {directory} on {url}{udp}\n"))
+        let line = identity.map(|identity| {
+            format!(
+                "sealed; the same for clients elsewhere:\n\n  anabranch get {}:{port}/\n\n",
+                identity.line
+            )
+        });
+        print_first(&format!("serving {directory} on {url}{udp}\n{}", line.unwrap_or_default()))
     }
 
     /// The files, with a log line for each request of this peer.

@@ -1,18 +1,20 @@
 //! Files over SCTP, over UDP or as IP protocol 132.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch::config::SchedulerKind;
-use anabranch::{Association, ConnectOptions, Endpoint};
+use anabranch::{Association, AssociationConfig, ConnectOptions, Endpoint};
 use anabranch_http::{Authority, FetchError, Host, StreamTotals, serve_connection};
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
 use crate::endpoint::{Binding, Peer, Watch, accept_all, close, end, file_config, paths};
 use crate::failure::Failure;
-use crate::options::{SctpOptions, Transport};
+use crate::options::{SctpOptions, Transport, refuse};
 use crate::report::{PathEvent, Traffic};
+use crate::sealed::{SealOptions, ServerSealOptions, Servers, ask};
 
 /// Maximum number of streams that one client of `serve` may use. Before its request is processed, a
 /// stream needs no more memory than the request; requests in progress are limited separately.
@@ -24,6 +26,7 @@ pub(crate) async fn serve(
     transport: Transport,
     options: &SctpOptions,
     udp_port: Option<u16>,
+    seal: &ServerSealOptions,
 ) -> Result<(), Failure> {
     let mut config = file_config(options)?;
     config.sending.outbound_streams = SERVED_STREAMS;
@@ -33,19 +36,47 @@ pub(crate) async fn serve(
     if options.profile.is_none() && !options.policies.given().any(|name| name == "--scheduler") {
         config.sending.scheduler = SchedulerKind::RoundRobin;
     }
+    if seal.sealed {
+        return serve_sealed(service, options, udp_port, config, seal).await;
+    }
     let addresses = &service.listen.addresses;
     let port = service.listen.port;
     let binding = Binding { transport, addresses, udp_port, remote_udp_port: None, options };
     let (endpoint, listener) = binding.server(port, config)?;
-    service.listening(transport, port, transport.udp_port(&endpoint))?;
-    let handle = |association| answer(service.clone(), association);
+    service.listening(transport, port, transport.udp_port(&endpoint), None)?;
+    let handle = |association: Association| {
+        let peer = primary_address(&association);
+        answer(service.clone(), association, peer)
+    };
     accept_all(&endpoint, listener, &service.interrupt, service.grace, handle).await;
     Ok(())
 }
 
-async fn answer(service: Service, association: Association) {
+/// Serves over sealed paths until the user stops it.
+async fn serve_sealed(
+    service: Service,
+    options: &SctpOptions,
+    udp_port: Option<u16>,
+    config: AssociationConfig,
+    seal: &ServerSealOptions,
+) -> Result<(), Failure> {
+    let server = seal.server(&service.listen, udp_port, config, options)?;
+    let real_address = server.real_address();
+    let (endpoint, listener, identity) = (server.endpoint, server.listener, server.identity);
+    let port = service.listen.port;
+    service.listening(Transport::SctpUdp, port, Some(endpoint.udp_port()), Some(&identity))?;
+    let handle = |association: Association| {
+        let paths = association.statistics().paths;
+        let peer = paths.iter().find_map(|path| real_address(path.remote));
+        let peer = peer.map(|address| address.to_string());
+        answer(service.clone(), association, peer)
+    };
+    accept_all(&endpoint, listener, &service.interrupt, service.grace, handle).await;
+    Ok(())
+}
+
+async fn answer(service: Service, association: Association, peer: Option<String>) {
     let watch = Watch::accepted(&association);
-    let peer = primary_address(&association);
     let peer = peer.as_deref().unwrap_or("-");
     let (files, options) = (service.files_for(peer), service.options_for(peer));
     let served = serve_connection(association.clone(), files, &options).await;
@@ -61,10 +92,17 @@ fn primary_address(association: &Association) -> Option<String> {
     Some(SocketAddr::new(path.remote, association.ports().1).to_string())
 }
 
-/// A client's endpoint for all its associations.
+/// What a client connects with.
+#[derive(Clone, Debug)]
+enum Sockets {
+    Plain(Endpoint),
+    Sealed(Arc<Servers>),
+}
+
+/// What a client needs for all its associations.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    endpoint: Endpoint,
+    sockets: Sockets,
     transport: Transport,
     options: ConnectOptions,
 }
@@ -76,11 +114,22 @@ impl Client {
         peer_port: Option<u16>,
         transport: Transport,
         client: &ClientOptions,
+        seal: Option<&SealOptions>,
         streams: u16,
     ) -> Result<Self, Failure> {
         let options = client.connect_options(client.file_config()?, streams, None)?;
-        let endpoint = client.bind(transport, peer_port, hosts)?;
-        Ok(Self { endpoint, transport, options })
+        let sockets = match seal {
+            Some(seal) => {
+                let given = [
+                    (!client.local.is_empty()).then_some("--local"),
+                    client.udp_port.map(|_| "--udp-port"),
+                ];
+                refuse(given.into_iter().flatten(), "sealed paths")?;
+                Sockets::Sealed(Arc::new(Servers::new(seal, &client.sctp)))
+            }
+            None => Sockets::Plain(client.bind(transport, peer_port, hosts)?),
+        };
+        Ok(Self { sockets, transport, options })
     }
 
     /// Sets up an association with a server at these addresses.
@@ -90,10 +139,29 @@ impl Client {
         addresses: Vec<SocketAddr>,
         timeout: Duration,
     ) -> Result<Association, Failure> {
-        let peer = Peer { authority, addresses, transport: self.transport, timeout };
         let mut options = self.options.clone();
-        options.remote_udp_port = authority.udp_port.unwrap_or(options.remote_udp_port);
-        peer.connect(&self.endpoint, options).await
+        let udp_port = authority.udp_port.unwrap_or(options.remote_udp_port);
+        options.remote_udp_port = udp_port;
+        let endpoint = match &self.sockets {
+            Sockets::Plain(endpoint) => endpoint,
+            Sockets::Sealed(servers) => {
+                return servers.associate(authority, &addresses, options, timeout).await;
+            }
+        };
+        let mut real = addresses.clone();
+        real.iter_mut().for_each(|address| address.set_port(udp_port));
+        let peer = Peer { authority, addresses, transport: self.transport, timeout };
+        let connecting = peer.connect(endpoint, options);
+        if self.transport != Transport::SctpUdp {
+            return connecting.await;
+        }
+        tokio::select! {
+            connected = connecting => connected,
+            // A sealed server does not answer a client without the seal.
+            _ = ask::unexpected_key(&real, None) => Err(Failure::failed(format!(
+                "cannot connect to {authority}: the server is sealed: use --sealed"
+            ))),
+        }
     }
 
     /// Fetches over one association.
@@ -131,7 +199,10 @@ impl Client {
 
     /// Shuts down the remaining associations and closes the sockets; then the capture is complete.
     pub(crate) async fn close(&self) {
-        close(&self.endpoint).await;
+        match &self.sockets {
+            Sockets::Plain(endpoint) => close(endpoint).await,
+            Sockets::Sealed(servers) => servers.close().await,
+        }
     }
 }
 

@@ -25,7 +25,7 @@ const WAITING: i32 = 1024;
 /// Serves until the user stops it. Answers in progress then have the grace period of the service to complete.
 pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
     let (listeners, port) = bind(&service)?;
-    service.listening(Transport::Tcp, port, None)?;
+    service.listening(Transport::Tcp, port, None, None)?;
     let mut crowd = Crowd::new(service.most_connections);
     loop {
         let accepts = crowd.accepts();

@@ -18,16 +18,19 @@ fn directory() -> Result<PathBuf, Failure> {
     Ok(config.join("anabranch"))
 }
 
+/// The file with this name in the user's configuration, whose directory is made if it is missing.
+pub(crate) fn in_configuration(name: &str) -> Result<PathBuf, Failure> {
+    let directory = directory()?;
+    make(&directory)?;
+    Ok(directory.join(name))
+}
+
 /// The key in this file, or by default in `name` of the user's configuration. It is made if it is missing. Returns it
 /// with its path.
 pub(crate) fn key(file: Option<&Path>, name: &str) -> Result<(SecretKey, PathBuf), Failure> {
     let path = match file {
         Some(file) => file.to_owned(),
-        None => {
-            let directory = directory()?;
-            make(&directory)?;
-            directory.join(name)
-        }
+        None => in_configuration(name)?,
     };
     let key = SecretKey::load_or_create(&path).map_err(Failure::failed)?;
     Ok((key, path))

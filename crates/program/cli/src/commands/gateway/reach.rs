@@ -26,6 +26,22 @@ pub(crate) fn addresses(
     listen: &ListenAddress,
     udp_port: u16,
 ) -> Vec<SocketAddr> {
+    let known = known(public, listen, udp_port);
+    if public.is_empty() && !known.iter().any(|address| is_public(address.ip())) {
+        complain(
+            "this host has no public address: if the other side is elsewhere, name the address and port under which \
+             it reaches this host with --public",
+        );
+    }
+    known
+}
+
+/// The same, without a warning when none of them is public.
+pub(crate) fn known(
+    public: &[SocketAddr],
+    listen: &ListenAddress,
+    udp_port: u16,
+) -> Vec<SocketAddr> {
     if !public.is_empty() {
         return public.to_vec();
     }
@@ -33,12 +49,6 @@ pub(crate) fn addresses(
         true => addresses_of_host(),
         false => listen.addresses.iter().map(|Address { ip, .. }| *ip).collect(),
     };
-    if !host.iter().any(|ip| is_public(*ip)) {
-        complain(
-            "this host has no public address: if the other side is elsewhere, name the address and port under which \
-             it reaches this host with --public",
-        );
-    }
     host.into_iter().map(|ip| SocketAddr::new(ip, udp_port)).collect()
 }
 

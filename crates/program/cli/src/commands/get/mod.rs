@@ -35,6 +35,7 @@ use crate::options::{Transport, refuse};
 use crate::output::{count, print, print_json, printable};
 use crate::progress::Bars;
 use crate::report::{ConnectionReport, FileReport, GetReport};
+use crate::sealed::{self, SealOptions};
 use crate::transport::sctp;
 
 /// Fetch files over HTTP, on SCTP streams or TCP
@@ -46,6 +47,7 @@ use crate::transport::sctp;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch get sctp://127.0.0.1,127.0.0.2:8080/file
+  anabranch get sctp://192.0.2.1/a --sealed
   anabranch get sctp://[2001:db8::1]/a sctp://[2001:db8::1]/b --out /tmp
   anabranch get 'sctp://192.0.2.1:80;udp=7000/big.iso' --continue --retry 10
   anabranch get sctp://192.0.2.1/site.tar -o - | tar x
@@ -57,7 +59,10 @@ pub(crate) struct Get {
     /// sctp://HOST[,HOST...][:PORT]/PATH or http://..., IPv6 addresses in brackets, link-local ones
     /// with their interface: [fe80::1%25eth0]; several hosts are addresses of one server; the
     /// server's UDP port may follow the port: 'sctp://HOST:80;udp=7000/PATH'
-    #[arg(value_name = "URL", required = true)]
+    ///
+    /// A sealed server's key may follow as well: 'sctp://HOST:80;key=anbk:.../PATH'. Instead of a URL there may be the
+    /// line that the server prints, with port and path: anb1:...:80/PATH
+    #[arg(value_name = "URL", required = true, value_parser = sealed::url)]
     urls: Vec<Url>,
     /// What carries the streams [default: sctp-udp for sctp URLs, tcp for http URLs]
     #[arg(long, value_enum)]
@@ -78,7 +83,7 @@ pub(crate) struct Get {
     /// Let the server send files of the same urgency at the same time
     #[arg(long, hide_short_help = true)]
     incremental: bool,
-    /// Directory for the files, created if missing [default: the current one]
+    /// Directory for the files, created if missing [default: this one]
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     out: Option<PathBuf>,
     /// Name for the file of the only URL; '-' is standard output
@@ -101,7 +106,9 @@ pub(crate) struct Get {
     /// Continue what an earlier fetch left behind, if the server still has the same file
     #[arg(short = 'c', long = "continue")]
     resume: bool,
-    /// Try again up to N times, continuing where it stopped, after 1, 2, 4, ... 30 seconds
+    /// Try again up to N times, after 1, 2, 4, ... 30 seconds
+    ///
+    /// Each attempt continues where the one before has stopped.
     #[arg(long, value_name = "N", default_value_t = 0)]
     retry: u32,
     /// Print the summary as one JSON document
@@ -117,6 +124,8 @@ pub(crate) struct Get {
     page: PageOptions,
     #[command(flatten)]
     tree: TreeOptions,
+    #[command(flatten)]
+    seal: SealOptions,
     #[command(flatten)]
     client: ClientOptions,
 }
@@ -376,7 +385,13 @@ impl Get {
         if let (Some(udp_port), true) = (udp_port, transport != Transport::SctpUdp) {
             return Err(Failure::usage(format!(";udp={udp_port} means nothing to {transport}")));
         }
+        self.seal.check(self.sealed(), url, transport)?;
         Ok(transport)
+    }
+
+    /// Whether the servers are sealed; all of them are, or none.
+    fn sealed(&self) -> bool {
+        self.seal.is_on(self.urls.iter())
     }
 
     /// Groups the URLs by transport and authority, and rejects invalid combinations.
@@ -422,8 +437,8 @@ impl Get {
         let over_sctp = || groups.iter().filter(|group| group.transport == transport);
         let hosts = over_sctp().flat_map(|group| &group.authority.hosts);
         let port = over_sctp().find_map(|group| group.authority.udp_port);
-        sctp::Client::bind(hosts, port, transport, &self.client, self.association_streams())
-            .map(Some)
+        let (seal, streams) = (self.sealed().then_some(&self.seal), self.association_streams());
+        sctp::Client::bind(hosts, port, transport, &self.client, seal, streams).map(Some)
     }
 
     /// Prints the results.

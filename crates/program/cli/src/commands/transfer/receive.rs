@@ -21,6 +21,7 @@ use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, duration};
 use crate::output::{count, json_line, one_line, print};
+use crate::sealed::uplink;
 
 /// The pause before connecting again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -87,17 +88,6 @@ struct FileLine {
     already: bool,
     sha256: Option<String>,
     error: Option<String>,
-}
-
-fn uplink(text: &str) -> Result<UplinkSpec, String> {
-    let spec: UplinkSpec =
-        text.parse().map_err(|error: anabranch_gateway::NoUplink| error.to_string())?;
-    match spec.is_conditional() {
-        true => {
-            Err(":backup and :limit are for 'anabranch gateway near': leave them out".to_owned())
-        }
-        false => Ok(spec),
-    }
 }
 
 impl Receive {

@@ -1,0 +1,22 @@
+//! Sealed paths for `serve`, `get` and `put`: encrypted, and over all uplinks of the client.
+
+pub(crate) mod ask;
+mod client;
+mod server;
+mod url;
+
+use anabranch::AssociationConfig;
+
+pub(crate) use self::client::{SealOptions, Servers, uplink};
+pub(crate) use self::server::{Identity, ServerSealOptions};
+pub(crate) use self::url::url;
+use crate::failure::Failure;
+use crate::options::SctpOptions;
+
+/// All uplinks carry data, unless the user chooses. For a single path this changes nothing.
+fn use_all_paths(config: &mut AssociationConfig, options: &SctpOptions) -> Result<(), Failure> {
+    if !options.policies.given().any(|name| name == "--multipath") {
+        config.set("multipath", "cmt-pf").map_err(Failure::usage)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! `serve --sealed` with `get` and `put`: keys that are named, known or new, and both sides without the seal.
+#![cfg(unix)]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use common::{Ended, Server, Site, run};
+
+/// Starts a sealed server with the key in this file, on this UDP port.
+fn serve(site: &Site, key: &Path, udp_port: &str, more: &[&str]) -> Server {
+    let key = key.to_str().unwrap();
+    let arguments = ["--listen", "127.0.0.1:8080", "--sealed", "--key", key];
+    Server::start(&[&arguments[..], &["--udp-port", udp_port], more].concat(), &site.path())
+}
+
+/// A site with one file, a directory for keys, and a server.
+fn sealed(more: &[&str]) -> (Site, tempfile::TempDir, Server) {
+    let (site, keys) = (Site::new(&[3_000_000]), tempfile::tempdir().unwrap());
+    let server = serve(&site, &keys.path().join("serve.key"), "0", more);
+    (site, keys, server)
+}
+
+/// `get` of the file, with the file of known servers in this directory.
+fn get(site: &Site, base: &str, known: &Path, options: &[&str]) -> Ended {
+    let known = known.join("known");
+    let known = ["--known-servers", known.to_str().unwrap()];
+    site.get(base, &[&["--continue", "--connect-timeout", "30s"], &known[..], options].concat())
+}
+
+/// The beginning of URLs for this server.
+fn base(server: &Server) -> String {
+    format!("sctp://127.0.0.1:8080;udp={}", server.udp_port())
+}
+
+fn key(server: &Server) -> String {
+    server.listening["key"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_key_is_in_the_url_in_the_line_or_trusted_the_first_time() {
+    let (site, keys, mut server) = sealed(&[]);
+    let with_key = format!("{};key={}", base(&server), key(&server));
+    let line = server.listening["invitation"].as_str().unwrap().to_owned();
+    assert!(line.starts_with("anb1:") && line.ends_with(":8080"), "{line}");
+    let uplinks = ["--sealed", "--uplink", "127.0.0.2,127.0.0.3"];
+    for (base, options, sentence) in [
+        (with_key.clone(), &[][..], false),
+        (line, &[], false),
+        (base(&server), &["--sealed"], true),
+        (base(&server), &["--sealed"], false),
+        (base(&server), &uplinks, false),
+    ] {
+        let fetched = get(&site, &base, keys.path(), options);
+        assert_eq!(fetched.code, Some(0), "{base}: {}", fetched.stderr);
+        site.assert_copied();
+        std::fs::remove_file(site.copy().join("file 0.bin")).unwrap();
+        let said = fetched.stderr.contains("is trusted with the key");
+        assert_eq!(said, sentence, "{base}: {}", fetched.stderr);
+        assert_eq!(fetched.stderr.contains(&key(&server)), sentence, "{}", fetched.stderr);
+    }
+    let known = keys.path().join("known");
+    let text = std::fs::read_to_string(&known).unwrap();
+    assert_eq!(text, format!("127.0.0.1:{} {}\n", server.udp_port(), key(&server)));
+    for file in [known, keys.path().join("serve.key")] {
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    // The log has the real address.
+    let request = server.line();
+    assert_eq!(request["event"], "request");
+    assert!(request["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{request}");
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn files_are_put_over_sealed_paths() {
+    let (site, _keys, server) = sealed(&["--upload", "."]);
+    let file = site.path().join("file 0.bin");
+    let url = format!("{};key={}/copy.bin", base(&server), key(&server));
+    let sent = run(&["put", file.to_str().unwrap(), &url], &site.copy());
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    let copy = std::fs::read(site.path().join("copy.bin")).unwrap();
+    assert!(copy == std::fs::read(file).unwrap());
+}
+
+#[test]
+fn another_key_is_refused() {
+    let (site, keys, server) = sealed(&[]);
+    let (base, port, old) = (base(&server), server.udp_port(), key(&server));
+    assert_eq!(get(&site, &base, keys.path(), &["--sealed"]).code, Some(0));
+    std::fs::remove_file(site.copy().join("file 0.bin")).unwrap();
+    assert_eq!(server.interrupt(), Some(0));
+    let server = serve(&site, &keys.path().join("other.key"), &port, &[]);
+    let new = key(&server);
+    assert_ne!(old, new);
+    let refused = get(&site, &base, keys.path(), &["--sealed"]);
+    refused.failed_with(1, &format!("has the key {new}, and had {old}"));
+    assert!(refused.stderr.contains("remove the old one from"), "{}", refused.stderr);
+    get(&site, &format!("{base};key={old}"), keys.path(), &[])
+        .failed_with(1, &format!("has the key {new}, not {old} of the URL"));
+    site.assert_copies(0);
+    std::fs::write(keys.path().join("known"), "").unwrap();
+    let fetched = get(&site, &base, keys.path(), &["--sealed"]);
+    assert_eq!(fetched.code, Some(0), "{}", fetched.stderr);
+    site.assert_copied();
+}
+
+#[test]
+fn one_side_alone_is_never_sealed_and_says_so() {
+    let (site, keys, server) = sealed(&[]);
+    get(&site, &base(&server), keys.path(), &[])
+        .failed_with(1, "the server is sealed: use --sealed");
+    let secret = key(&server);
+    let plain = ["--listen", "127.0.0.1:8080", "--udp-port", "0"];
+    let plain = Server::start(&plain, &site.path());
+    get(&site, &base(&plain), keys.path(), &["--sealed"])
+        .failed_with(1, "no sealed server answers at 127.0.0.1:");
+    let with_key = format!("{};key={secret}", base(&plain));
+    get(&site, &with_key, keys.path(), &["--connect-timeout", "2s"])
+        .failed_with(1, "check that a sealed server with this key listens there");
+    site.assert_copies(0);
+    assert!(!keys.path().join("known").exists());
+}
+
+#[test]
+fn options_that_contradict_the_seal_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = ["serve", ".", "--listen", "127.0.0.1:8080"];
+    let get = ["get", "sctp://127.0.0.1:8080/a"];
+    for (command, options, part) in [
+        (&serve[..], &["--sealed", "--tcp", "127.0.0.1:0"][..], "without encryption"),
+        (&serve, &["--sealed", "--transport", "sctp"], "--sealed means nothing to sctp"),
+        (&serve, &["--sealed", "--transport", "tcp"], "--sealed means nothing to tcp"),
+        (&serve, &["--sealed", "--shards", "2", "--key", "k"], "--shards means nothing to sealed"),
+        (&serve, &["--key", "k"], "--sealed"),
+        (&get, &["--sealed", "http://127.0.0.1/b"], "cannot be sealed"),
+        (&get, &["--sealed", "--transport", "sctp"], "cannot be sealed"),
+        (&get, &["--sealed", "--local", "127.0.0.1"], "--local means nothing to sealed paths"),
+        (&get, &["--uplink", "127.0.0.2"], "--uplink is for --sealed"),
+        (&get, &["--sealed", "--uplink", "lo:backup"], "gateway near"),
+        (&get, &["sctp://127.0.0.1:8081;key=anbk:AAAA/b"], "damaged"),
+    ] {
+        run(&[command, options].concat(), folder.path()).failed_with(2, part);
+    }
+}
