@@ -15,6 +15,8 @@
 mod access;
 mod dial;
 mod far;
+#[cfg(any(fuzzing, test))]
+mod fuzzing;
 mod near;
 mod prometheus;
 mod protocol;
@@ -32,6 +34,9 @@ mod urgency;
 
 pub use access::{Access, Asked, Log};
 pub use far::{Far, FarOptions};
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use fuzzing::{proxy as check_proxy, socks5 as check_socks5};
 #[cfg(target_os = "linux")]
 pub use near::command::{Command, Inside, inside};
 pub use near::{Connect, Link, LinkEvent, Near, NearOptions, Page};

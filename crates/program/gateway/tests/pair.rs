@@ -250,10 +250,45 @@ async fn malformed_requests_are_refused() {
     let answer = pair.raw(both).await;
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
     assert!(answer.contains("connection: close\r\n") && answer.ends_with("abc"), "{answer}");
+    // A URL with a fragment and no path.
+    let get = format!("GET http://{site}#x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    assert!(pair.raw(get).await.contains(" 404 "), "the server must see the path '/'");
     // Neither of them: TLS, SOCKS4.
     assert_eq!(pair.raw([22, 3, 1, 0]).await, "");
     assert_eq!(pair.raw([4, 1, 0, 80]).await, "");
     assert_eq!(pair.raw([5, 1, 2]).await.as_bytes(), String::from_utf8_lossy(&[5, 255]).as_bytes());
+}
+
+#[tokio::test]
+async fn bodies_in_chunks_arrive_whole() {
+    let (pair, site) = (Pair::start().await, site().await);
+    let post = |fields: &str, body: &str| {
+        format!("POST http://{site}/echo HTTP/1.1\r\nhost: x\r\n{fields}\r\n{body}")
+    };
+    let chunked = "transfer-encoding: chunked\r\n";
+    // Extensions and trailers are for this connection only; the next request follows at once.
+    let first = post(
+        &format!("{chunked}trailer: x-sum\r\n"),
+        "3;a=b\r\nabc\r\n00a\r\n0123456789\r\n0\r\nx-sum: 1\r\n\r\n",
+    );
+    let second = post(&format!("{chunked}connection: close\r\n"), "2\r\nde\r\n0\r\n\r\n");
+    let answers = pair.raw(format!("{first}{second}")).await;
+    assert_eq!(answers.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{answers}");
+    assert!(answers.contains("\r\n\r\nabc0123456789HTTP/1.1"), "{answers}");
+    assert!(answers.ends_with("\r\n\r\nde") && !answers.contains("x-sum"), "{answers}");
+    // A size that is none, a chunk that is too short, and one that is cut off.
+    for body in ["x\r\nabc\r\n", "-1\r\n", "2\r\nabc\r\n0\r\n\r\n", "fffffffffffffffff\r\n"] {
+        let answer = pair.raw(post(&format!("{chunked}connection: close\r\n"), body)).await;
+        let line = answer.lines().next().unwrap_or_default();
+        assert!(!line.contains(" 200 "), "{body:?}: {line}");
+    }
+    // The server takes an upload whose end never comes for cut off.
+    let mut tcp = pair.client().await;
+    tcp.write_all(post(chunked, "3\r\nabc\r\n").as_bytes()).await.unwrap();
+    tcp.shutdown().await.unwrap();
+    let mut answer = String::new();
+    timeout(HANGS, tcp.read_to_string(&mut answer)).await.expect("no end").unwrap();
+    assert!(!answer.contains(" 200 "), "{answer}");
 }
 
 #[tokio::test]

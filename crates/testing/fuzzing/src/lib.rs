@@ -7,11 +7,13 @@
 mod bytes;
 mod decoder;
 mod endpoint;
+mod invitation;
 mod scenario;
 mod sealed;
 
 pub use bytes::bytes;
 pub use decoder::decoder;
 pub use endpoint::endpoint;
+pub use invitation::invitation;
 pub use scenario::scenario;
 pub use sealed::sealed;

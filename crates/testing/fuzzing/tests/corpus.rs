@@ -1,5 +1,5 @@
 //! Runs the inputs in `fuzz/corpus-seed` with any toolchain. The tests of `anabranch-proto` replay
-//! the inputs of the ring.
+//! the inputs of the ring, those of `anabranch-gateway` the ones of the proxy and of SOCKS5.
 
 fn replay(target: &str, run: fn(&[u8])) {
     let folder = format!("{}/../../../fuzz/corpus-seed/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -31,6 +31,11 @@ fn scenario_inputs_pass() {
 #[test]
 fn endpoint_inputs_pass() {
     replay("endpoint", anabranch_fuzzing::endpoint);
+}
+
+#[test]
+fn invitation_inputs_pass() {
+    replay("invitation", anabranch_fuzzing::invitation);
 }
 
 #[test]

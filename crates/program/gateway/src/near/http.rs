@@ -61,9 +61,6 @@ pub(super) async fn serve(near: Arc<Near>, tcp: TcpStream, from: SocketAddr) {
     let Ok(local) = tcp.local_addr() else { return };
     let client =
         Arc::new(Client { near, from, local, kept: Mutex::default(), tunnel: Mutex::default() });
-    let mut http = server::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(LONGEST_HEAD);
-    http.preserve_header_case(true);
     let service = {
         let client = Arc::clone(&client);
         service_fn(move |request| {
@@ -71,7 +68,7 @@ pub(super) async fn serve(near: Arc<Near>, tcp: TcpStream, from: SocketAddr) {
             async move { Ok::<_, Infallible>(client.answer(request).await) }
         })
     };
-    let connection = http.serve_connection(TokioIo::new(tcp), service).with_upgrades();
+    let connection = server_builder().serve_connection(TokioIo::new(tcp), service).with_upgrades();
     if let Err(error) = connection.await {
         tracing::debug!(client = %from, %error, "a connection to the proxy ended");
     }
@@ -83,6 +80,21 @@ pub(super) async fn serve(near: Arc<Near>, tcp: TcpStream, from: SocketAddr) {
         let tcp = parts.io.into_inner();
         client.near.tunnel(tcp, parts.read_buf, stream, (Asked::Connect, from), target).await;
     }
+}
+
+/// How requests of clients are read.
+pub(crate) fn server_builder() -> server::Builder {
+    let mut http = server::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(LONGEST_HEAD);
+    http.preserve_header_case(true);
+    http
+}
+
+/// How requests go to their targets.
+pub(crate) fn client_builder() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.preserve_header_case(true).max_buf_size(LONGEST_HEAD.max(128 << 10));
+    http
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -244,12 +256,9 @@ impl Client {
     async fn open(&self, target: Target) -> Result<Kept, Refusal> {
         let tunnel = Tunnel::new(self.near.link.open(&target).await?);
         let refused = tunnel.refused();
-        let handshake = http1::Builder::new()
-            .preserve_header_case(true)
-            .max_buf_size(LONGEST_HEAD.max(128 << 10))
-            .handshake(TokioIo::new(tunnel));
+        let handshake = client_builder().handshake(TokioIo::new(tunnel)).await;
         let (sender, connection) =
-            handshake.await.map_err(|error| Refusal::new(Status::Failed, error))?;
+            handshake.map_err(|error| Refusal::new(Status::Failed, error))?;
         // It ends with the sender and the body of its last answer.
         tokio::spawn(connection);
         Ok(Kept { target, sender, refused })
@@ -311,7 +320,7 @@ async fn moving<T>(
 }
 
 /// The request as it is sent to its target.
-fn outgoing(
+pub(crate) fn outgoing(
     request: Request<Incoming>,
     body_timeout: Duration,
 ) -> Result<(Target, Request<Passed>), Refusal> {
@@ -326,7 +335,8 @@ fn outgoing(
         return Err(malformed("the URL names no valid host"));
     };
     let (mut parts, body) = request.into_parts();
-    let path = parts.uri.path_and_query().cloned();
+    // That of `http://host#fragment` is empty, and only `as_str` makes it '/'.
+    let path = parts.uri.path_and_query().and_then(|path| path.as_str().parse().ok());
     parts.uri = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
     parts.version = Version::HTTP_11;
     fields::forward(&mut parts.headers);

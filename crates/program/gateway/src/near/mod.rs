@@ -1,15 +1,15 @@
 //! The near side: a proxy for HTTP and SOCKS5 on one TCP port.
 
 mod associate;
-mod body;
+pub(crate) mod body;
 #[cfg(target_os = "linux")]
 pub(crate) mod command;
 mod fields;
-mod http;
+pub(crate) mod http;
 mod link;
 mod pac;
 mod page;
-mod socks5;
+pub(crate) mod socks5;
 mod tunnel;
 mod udp;
 
