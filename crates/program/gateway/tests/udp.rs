@@ -3,9 +3,11 @@
 mod common;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_gateway::{Asked, FarOptions, NearOptions, Status};
+use anabranch::seal::SealHandle;
+use anabranch_gateway::{Asked, FarOptions, NearOptions, Page, Status, Uplinks};
 use common::{HANGS, Pair, allowing, outcome};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
@@ -262,4 +264,32 @@ async fn many_flows_are_bounded() {
     clients.remove(0).end().await;
     assert_eq!(pair.far_access().await.asked, Asked::Udp);
     assert_eq!(late.ask(&to, b"now").await.1, b"re:now");
+}
+
+#[tokio::test]
+async fn the_status_page_counts_datagrams() {
+    let uplinks = Arc::new(Uplinks::named(SealHandle::default(), Vec::new(), None).unwrap());
+    let page = Some(Page::new("secret".to_owned(), uplinks));
+    let options = NearOptions { page, ..NearOptions::default() };
+    let pair = Pair::with(&["127.0.0.0/8"], 100, options).await;
+    let client = Client::start(&pair).await;
+    let to = address(echo("127.0.0.1:0").await);
+    for _ in 0..3 {
+        assert_eq!(client.ask(&to, b"a").await.1, b"re:a");
+    }
+    // A fragment.
+    client.send(1, &to, b"a").await;
+    assert_eq!(client.ask(&to, b"b").await.1, b"re:b");
+    let host = pair.proxy;
+    let request = format!(
+        "GET /status.json?token=secret HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+    );
+    let answer = pair.raw(request).await;
+    let view: serde_json::Value =
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let count = |name: &str| view["udp"][name].as_u64().unwrap();
+    // Questions are repeated when an answer is late.
+    assert!(count("sent") >= 4 && count("received") >= 4 && count("dropped") >= 1, "{view}");
+    assert_eq!(count("flows"), 1);
+    client.end().await;
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use serde::Serialize;
+
 /// Counters of one side, over all associations.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -15,7 +17,7 @@ pub(crate) struct Counters {
 pub(crate) type Shared = Arc<Counters>;
 
 /// Counts of datagrams since the start of one side of the gateway.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct UdpStatistics {
     /// Flows that are open now.

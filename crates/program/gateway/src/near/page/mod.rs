@@ -28,7 +28,7 @@ const HTML: &str = include_str!("page.html");
 /// Allows the page its own style and script, and requests to where it came from. A test checks the hashes.
 const POLICY: &str = "default-src 'none'; \
     style-src 'sha256-KNVh/34YY452rCgOOQGTYovAOP4gUCxZnYtHPzY5XPI='; \
-    script-src 'sha256-QiDz+kdton0RAkZdx08pCsV7Ep9Ux/ndkn8IbfHJo5I='; \
+    script-src 'sha256-dU0z5QMg2mj3G6iZJ3ceKm4mQ4GY6DL5/OFmhd/NMws='; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Fields of all answers.

@@ -7,6 +7,7 @@ use super::Page;
 use crate::near::Near;
 use crate::near::link::number;
 use crate::traffic::HostTraffic;
+use crate::udp::counters::UdpStatistics;
 use crate::uplinks::UplinkState;
 
 /// Everything that the page shows. Its counters only grow, so the difference of two documents gives rates.
@@ -23,6 +24,8 @@ pub(super) struct View {
     aggregation: Aggregation,
     open: u64,
     hosts: Vec<HostTraffic>,
+    /// Datagrams, which are not part of `open` and `hosts`.
+    udp: UdpStatistics,
 }
 
 /// An uplink, or without sealed paths a path.
@@ -133,6 +136,7 @@ impl View {
             uplinks,
             open: near.traffic.totals().0,
             hosts: near.traffic.hosts(),
+            udp: near.udp(),
         }
     }
 }
