@@ -12,6 +12,7 @@ mod liars;
 mod memory;
 mod off_path;
 mod restarts;
+mod sealed;
 mod shared_address;
 mod work;
 
@@ -90,10 +91,11 @@ pub(crate) fn quiet() -> AssociationConfig {
 
 type Group = (&'static str, fn() -> Vec<Attack>);
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     ("Floods", floods::all),
     ("Strangers off the path", off_path::all),
     ("Forgers without the secret", forgers::all),
+    ("Sealed paths", sealed::all),
     ("Restarts and old cookies", restarts::all),
     ("Shared and listed addresses", shared_address::all),
     ("Amplification", amplification::all),
