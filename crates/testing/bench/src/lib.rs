@@ -4,6 +4,7 @@
 //! comparison; `-- --list` after it lists the figures.
 #![forbid(unsafe_code)]
 
+pub mod children;
 pub mod folder;
 pub mod quic;
 pub mod suite;

@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::process::Command;
 
+use anabranch_bench::children::{Server, output};
 use anabranch_bench::folder::Folder;
 use anabranch_bench::suite::Trouble;
 use anabranch_bench::suite::single::{Bench, Sample};
 use serde_json::Value;
 
-use crate::children::{Server, output};
 use crate::requests::serve;
 
 const NAME: &str = "large.bin";

@@ -9,7 +9,6 @@
 //! installed are listed and skipped.
 #![forbid(unsafe_code)]
 
-mod children;
 mod figures;
 mod files;
 mod page;

@@ -5,11 +5,10 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
+use anabranch_bench::children::{Server, output};
 use anabranch_bench::folder::Folder;
 use anabranch_bench::suite::Trouble;
 use anabranch_bench::suite::single::{Bench, Sample};
-
-use crate::children::{Server, output};
 
 /// The program with the ends of SCTP and HTTP/3.
 const WEB_END: &str = env!("CARGO_BIN_EXE_web-end");

@@ -5,11 +5,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
+use anabranch_bench::children::Answering;
 use anabranch_bench::folder::Folder;
 use anabranch_bench::suite::Trouble;
 use anabranch_bench::suite::single::{Bench, Sample};
-
-use crate::children::Answering;
 
 /// The program with both ends, whose allocators count.
 const ENDS: &str = env!("CARGO_BIN_EXE_idle-streams");

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anabranch::seal::{Allow, Invitation, Seal, SecretKey, Uplink};
 use anabranch::{
     Association, AssociationConfig, ConnectOptions, Encapsulation, Endpoint, OutgoingMessage, Ppid,
 };
@@ -33,6 +34,30 @@ const EACH: usize = 10_000;
 /// Duration of the CPU measurement of idle associations.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// The key of a sealed server, which its clients know.
+fn server_key() -> SecretKey {
+    SecretKey::from_bytes([2; 32])
+}
+
+/// An endpoint that listens on a free UDP port.
+fn server(transport: Transport) -> Result<Endpoint> {
+    if transport != Transport::Sealed {
+        return endpoint(SERVER, transport);
+    }
+    let seal = Seal::listen(server_key(), [(SERVER, 0).into()]).allow(Allow::Any);
+    Ok(Endpoint::builder().seal(seal).bind()?)
+}
+
+/// An endpoint that connects to the peer of these options.
+fn client(options: &Options) -> Result<Endpoint> {
+    if options.transport != Transport::Sealed {
+        return endpoint(CLIENT, options.transport);
+    }
+    let line = Invitation::new(server_key().public(), [(SERVER, options.port).into()]);
+    let seal = Seal::connect(SecretKey::generate()?, &line).uplinks([Uplink::address(CLIENT)]);
+    Ok(Endpoint::builder().seal(seal).bind()?)
+}
+
 fn endpoint(address: IpAddr, transport: Transport) -> Result<Endpoint> {
     let builder = Endpoint::builder().local_addresses([address]).udp_port(0);
     let builder = match transport {
@@ -51,7 +76,10 @@ fn config() -> AssociationConfig {
 async fn connect(endpoint: &Endpoint, options: &Options) -> Result<Association> {
     let mut connect = ConnectOptions::from(config());
     connect.remote_udp_port = options.port;
-    Ok(endpoint.connect((SERVER, PORT), connect).await?)
+    Ok(match options.transport {
+        Transport::Sealed => endpoint.connect(server_key().public().remotes(PORT), connect).await?,
+        _ => endpoint.connect((SERVER, PORT), connect).await?,
+    })
 }
 
 /// Number of datagrams per system call.
@@ -66,7 +94,7 @@ fn batching(endpoint: &Endpoint) -> serde_json::Value {
 
 /// Receives everything on `associations` associations.
 pub(crate) async fn sink(options: &Options) -> Result<()> {
-    let endpoint = endpoint(SERVER, options.transport)?;
+    let endpoint = server(options.transport)?;
     let listener = endpoint.listen(PORT, config())?;
     measure::listening(endpoint.udp_port())?;
     let mut all = JoinSet::new();
@@ -103,7 +131,7 @@ fn jain(rates: &[f64]) -> f64 {
 
 /// Sends messages for a while on `associations` associations simultaneously.
 pub(crate) async fn source(options: &Options) -> Result<()> {
-    let endpoint = endpoint(CLIENT, options.transport)?;
+    let endpoint = client(options)?;
     let mut associations = Vec::new();
     for _ in 0..options.associations {
         associations.push(connect(&endpoint, options).await?);

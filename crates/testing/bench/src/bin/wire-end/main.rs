@@ -56,10 +56,10 @@ fn run(options: &Options) -> Result<()> {
         (Transport::Tcp, Role::Source) => tcp::source(options),
         (transport, role) => runtime(options)?.block_on(async {
             match (transport, role) {
-                (Transport::Anabranch | Transport::Native, Role::Sink) => {
+                (Transport::Anabranch | Transport::Sealed | Transport::Native, Role::Sink) => {
                     anabranch_end::sink(options).await
                 }
-                (Transport::Anabranch | Transport::Native, Role::Source) => {
+                (Transport::Anabranch | Transport::Sealed | Transport::Native, Role::Source) => {
                     anabranch_end::source(options).await
                 }
                 (Transport::Anabranch, Role::Echo) => anabranch_end::echo().await,

@@ -27,6 +27,8 @@ pub(crate) enum Role {
 pub(crate) enum Transport {
     /// This project's SCTP over UDP.
     Anabranch,
+    /// The same over sealed paths.
+    Sealed,
     /// The same as IP protocol 132, which needs the capability CAP_NET_RAW.
     Native,
     Quinn,
@@ -113,6 +115,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Options
     };
     options.transport = match words.next() {
         Some("anabranch") => Transport::Anabranch,
+        Some("sealed") => Transport::Sealed,
         Some("native") => Transport::Native,
         Some("quinn") => Transport::Quinn,
         Some("tcp") => Transport::Tcp,
@@ -120,7 +123,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Options
         Some("tokio-udp") => Transport::TokioUdp,
         Some("limit") => Transport::Limit,
         _ => {
-            let known = "anabranch, native, quinn, tcp, udp, tokio-udp or limit";
+            let known = "anabranch, sealed, native, quinn, tcp, udp, tokio-udp or limit";
             return Err(format!("the second word is {known}").into());
         }
     };

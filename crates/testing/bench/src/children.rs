@@ -7,20 +7,24 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anabranch_bench::suite::Trouble;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
+
+use crate::suite::Trouble;
 
 /// How long a server may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server process that runs until its value is dropped.
 #[derive(Debug)]
-pub(crate) struct Server(Child);
+pub struct Server(Child);
 
 impl Server {
     /// Starts the process. Its output goes to a file, so that it never blocks.
-    pub(crate) fn start(command: &mut Command, says: &Path) -> Result<Self, Trouble> {
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(command: &mut Command, says: &Path) -> Result<Self, Trouble> {
         let out = File::create(says).map_err(Trouble::failed)?;
         let errors = out.try_clone().map_err(Trouble::failed)?;
         command.stdin(Stdio::null()).stdout(out).stderr(errors);
@@ -28,7 +32,10 @@ impl Server {
     }
 
     /// Waits until the output shows that it listens.
-    pub(crate) fn until<V>(
+    ///
+    /// # Errors
+    /// It ends, or does not listen within ten seconds.
+    pub fn until<V>(
         &mut self,
         says: &Path,
         mut listens: impl FnMut(&str) -> Option<V>,
@@ -47,8 +54,13 @@ impl Server {
         }
     }
 
+    /// Its process number.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Ends the process. Returns the CPU seconds that it has used.
-    pub(crate) fn end(mut self) -> f64 {
+    pub fn end(mut self) -> f64 {
         let before = of_children();
         self.stop();
         of_children() - before
@@ -83,7 +95,10 @@ fn spawn(command: &mut Command) -> Result<Child, Trouble> {
 }
 
 /// Runs a process to its end; returns its output.
-pub(crate) fn output(command: &mut Command) -> Result<String, Trouble> {
+///
+/// # Errors
+/// It cannot be started, or fails.
+pub fn output(command: &mut Command) -> Result<String, Trouble> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let name = command.get_program().to_string_lossy().into_owned();
     let output = spawn(command)?.wait_with_output().map_err(Trouble::failed)?;
@@ -97,14 +112,18 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Trouble> {
 
 /// A process that answers each input line with a line, and ends with its input.
 #[derive(Debug)]
-pub(crate) struct Answering {
+pub struct Answering {
     child: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
 }
 
 impl Answering {
-    pub(crate) fn start(command: &mut Command) -> Result<Self, Trouble> {
+    /// Starts the process.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(command: &mut Command) -> Result<Self, Trouble> {
         let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let to = child.stdin.take();
         let from = child.stdout.take().ok_or(Trouble::Failed("a pipe is missing".into()))?;
@@ -112,7 +131,10 @@ impl Answering {
     }
 
     /// Its next line.
-    pub(crate) fn line(&mut self) -> Result<String, Trouble> {
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn line(&mut self) -> Result<String, Trouble> {
         let mut line = String::new();
         match self.from.read_line(&mut line).map_err(Trouble::failed)? {
             0 => Err(Trouble::Failed("a process has ended early".into())),
@@ -121,7 +143,10 @@ impl Answering {
     }
 
     /// Its answer to a line.
-    pub(crate) fn ask(&mut self, line: &str) -> Result<String, Trouble> {
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn ask(&mut self, line: &str) -> Result<String, Trouble> {
         let to = self.to.as_mut().ok_or(Trouble::Failed("a pipe is missing".into()))?;
         writeln!(to, "{line}").and_then(|()| to.flush()).map_err(Trouble::failed)?;
         self.line()
