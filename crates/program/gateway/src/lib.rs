@@ -16,6 +16,7 @@ mod access;
 mod dial;
 mod far;
 #[cfg(any(fuzzing, test))]
+#[cfg_attr(not(fuzzing), allow(unreachable_pub, reason = "the fuzz targets use it from outside"))]
 mod fuzzing;
 mod near;
 mod prometheus;
