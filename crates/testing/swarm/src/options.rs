@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anabranch_impair::{LinkConfig, Probability, Rng};
 use anabranch_proto::config::{Routes, SetError};
-use anabranch_proto::{AssociationConfig, EndpointConfig, StreamDirection};
+use anabranch_proto::{AddressChange, AssociationConfig, EndpointConfig, StreamDirection};
 use anabranch_testnet::PathMtu;
 
 pub(crate) use draw::Draw;
@@ -113,6 +113,8 @@ pub enum Whim {
     AddStreams(u16, u16),
     /// Reset all TSNs.
     ResetAssociation,
+    /// Change this address of its own.
+    Address(AddressChange, usize),
 }
 
 /// Everything that a seed determines.
@@ -201,6 +203,7 @@ impl Options {
         let endpoints = network::endpoints(d, &addresses, any_route);
         let mut configs = [0, 1].map(|end| policies::association(seed, end));
         policies::multipath(&mut Draw(Rng::stream(seed, 6356)), &mut configs);
+        policies::readdressing(&mut Draw(Rng::stream(seed, 4895)), &mut configs);
         let harsh = d.of(&[0, 1, 1, 2, 3]);
         let faults = Duration::from_millis(d.scale(500, 100_000));
         let mut links: Vec<_> =
@@ -213,7 +216,8 @@ impl Options {
         let abort = d.one_in(10).then(|| (d.node(), d.moment(faults)));
         let shutdown = [(); 2].map(|()| d.one_in(4).then(|| d.moment(faults)));
         let paths = addresses[0].len() as u64;
-        let whims = (0..d.count(3, 8)).map(|_| users::whim(d, paths, faults)).collect();
+        let mut whims: Vec<_> = (0..d.count(3, 8)).map(|_| users::whim(d, paths, faults)).collect();
+        whims.extend(users::moves(&mut Draw(Rng::stream(seed, 5061)), paths, faults));
         let vanishing = (0..d.count(5, 4)).map(|_| network::vanishing(d, paths, faults)).collect();
         let forged = (0..d.count(3, 60)).map(|_| (d.node(), d.moment(faults))).collect();
         let kind = d.of(&[Kind::Client, Kind::Client, Kind::Client, Kind::Collision]);

@@ -73,6 +73,12 @@ macro_rules! features {
                 parameter: None,
                 needs: Features::NONE,
             }
+            /// Addresses may come and go (RFC 5061).
+            ADDRESS_RECONFIGURATION = 256, "address-reconfiguration", wanted by addresses.address_reconfiguration {
+                chunks: &[kind::ASCONF, kind::ASCONF_ACK],
+                parameter: None,
+                needs: Features(128),
+            }
             /// Packets carry timestamps (caro 2.4.2).
             TIMESTAMPS = 1, "timestamps", wanted by recovery.timestamps {
                 chunks: &[kind::TIMESTAMP],

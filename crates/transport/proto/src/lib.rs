@@ -41,6 +41,7 @@ mod recovery;
 mod reliability;
 mod revision;
 mod rng;
+mod roaming;
 mod send;
 mod sender;
 mod stats;
@@ -75,6 +76,7 @@ pub use policy::PathMetrics;
 pub use policy::informed::padhye_throughput;
 pub use reconfiguration::{ReconfigurationError, ReconfigurationResult, StreamDirection};
 pub use reliability::{GivenUpBy, GivenUpMessages, Reliability};
+pub use roaming::{AddressChange, AddressError};
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 pub use association::Counters;
 pub(crate) use association::{
-    AssociationCounters, AuthenticationCounters, ReceiverCounters, ReconfigurationCounters,
-    SenderCounters,
+    AddressCounters, AssociationCounters, AuthenticationCounters, ReceiverCounters,
+    ReconfigurationCounters, SenderCounters,
 };
 pub(crate) use path::PathCounters;
 pub use path::{PathStatistics, PathTotals};

@@ -40,6 +40,18 @@ pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
     config
 }
 
+/// Has both ends of some runs agree on changes of addresses, which needs the same options of both.
+pub(super) fn readdressing(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
+    if !d.one_in(4) {
+        return;
+    }
+    for config in configs {
+        config.authentication.authentication = true;
+        config.addresses.address_reconfiguration = true;
+        config.addresses.roam |= d.one_in(2);
+    }
+}
+
 /// Options that are not drawn by their kind.
 enum Special {
     No,
@@ -59,6 +71,8 @@ fn special(name: &str, d: &mut Draw) -> Special {
         "multipath" => None,
         // The other end would have to offer it.
         "require_authentication" => None,
+        // They need authentication, which is drawn before.
+        "address_reconfiguration" | "roam" => (!d.one_in(3)).then(|| "on".to_owned()),
         // It needs both ends and a link that marks.
         "ecn" => (!d.one_in(3)).then(|| "on".to_owned()),
         "autoclose" => sometimes(12, 100, 60_000, "ms"),

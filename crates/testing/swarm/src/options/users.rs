@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_impair::Probability;
-use anabranch_proto::{AssociationConfig, StreamDirection};
+use anabranch_proto::{AddressChange, AssociationConfig, StreamDirection};
 
 use super::{ByteTraffic, Draw, Reader, Traffic, Whim};
 
@@ -71,6 +71,21 @@ pub(super) fn whim(d: &mut Draw, addresses: u64, faults: Duration) -> (usize, Du
         _ => Whim::Priority(d.between(0, 5) as u16, d.between(0, 3) as u16),
     };
     (d.node(), d.moment(faults), whim)
+}
+
+/// Requests to change addresses, mostly to remove them and add them again.
+pub(super) fn moves(
+    d: &mut Draw,
+    addresses: u64,
+    faults: Duration,
+) -> Vec<(usize, Duration, Whim)> {
+    use AddressChange::{Added, Preferred, Removed};
+    let count = if d.one_in(2) { d.scale(4, 40) } else { 0 };
+    let mut draw = || {
+        let change = d.of(&[Added, Added, Removed, Removed, Preferred]);
+        (d.node(), d.moment(faults), Whim::Address(change, d.0.below(addresses) as usize))
+    };
+    (0..count).map(|_| draw()).collect()
 }
 
 /// Messages whose lifetimes are shorter than their waits, in a buffer that they fill.

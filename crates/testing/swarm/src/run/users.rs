@@ -1,6 +1,6 @@
 //! The users of both ends, which send and read.
 
-use anabranch_proto::{Reliability, SendErrorReason};
+use anabranch_proto::{AddressChange, Reliability, SendErrorReason};
 
 use super::Run;
 use super::byte_streams::is_of_bytes;
@@ -72,6 +72,14 @@ impl Run {
                 }
                 Whim::ResetAssociation => {
                     let _ = association.reset_association(now);
+                }
+                Whim::Address(change, number) => {
+                    let local = self.options.addresses[node][number];
+                    let _ = match change {
+                        AddressChange::Added => association.add_address(now, local),
+                        AddressChange::Removed => association.remove_address(now, local),
+                        _ => association.prefer_address(now, local),
+                    };
                 }
             }
         }

@@ -146,7 +146,7 @@ impl Rest {
 impl Authentication {
     /// For a new association of this side.
     pub(crate) fn new(config: &AssociationConfig, rng: &mut Rng) -> Self {
-        Self::with(KeyVector::own(&config.authentication, rng))
+        Self::with(KeyVector::own(&config.authentication, &config.authenticated_chunks(), rng))
     }
 
     fn with(own: KeyVector) -> Self {

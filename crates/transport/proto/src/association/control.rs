@@ -19,6 +19,10 @@ pub(crate) enum Control {
     HeartbeatAck(Bytes),
     /// A request or an answer of stream reconfiguration, encoded as in the chunk.
     ReConfig(Bytes),
+    /// Requests to change this side's addresses, encoded as in the chunk.
+    Asconf(Bytes),
+    /// The answer to such requests of the peer, encoded as in the chunk.
+    AsconfAck(Bytes),
     /// Error causes, encoded as in the chunk.
     Error(Vec<u8>),
     Shutdown,
@@ -58,6 +62,8 @@ impl Control {
             Self::CookieAck => kind::COOKIE_ACK,
             Self::HeartbeatAck(_) => kind::HEARTBEAT_ACK,
             Self::ReConfig(_) => kind::RE_CONFIG,
+            Self::Asconf(_) => kind::ASCONF,
+            Self::AsconfAck(_) => kind::ASCONF_ACK,
             Self::Error(_) => kind::ERROR,
             Self::Shutdown => kind::SHUTDOWN,
             Self::ShutdownAck => kind::SHUTDOWN_ACK,
@@ -71,9 +77,10 @@ impl Control {
     /// contents of a larger packet.
     pub(crate) fn is_oversized(&self, full: usize) -> bool {
         match self {
-            Self::HeartbeatAck(value) | Self::ReConfig(value) => {
-                HEADER_LEN + CHUNK_HEADER + value.len() > full
-            }
+            Self::HeartbeatAck(value)
+            | Self::ReConfig(value)
+            | Self::Asconf(value)
+            | Self::AsconfAck(value) => HEADER_LEN + CHUNK_HEADER + value.len() > full,
             _ => false,
         }
     }
@@ -99,6 +106,8 @@ impl Control {
             // req: rfc9260 3.3.6 "This field MUST contain the Heartbeat Info parameter"
             Self::HeartbeatAck(value) => packet.raw(kind::HEARTBEAT_ACK, 0, value),
             Self::ReConfig(value) => packet.raw(kind::RE_CONFIG, 0, value),
+            Self::Asconf(value) => packet.raw(kind::ASCONF, 0, value),
+            Self::AsconfAck(value) => packet.raw(kind::ASCONF_ACK, 0, value),
             Self::Error(causes) => {
                 packet.chunk(&Chunk::Error(Error { causes: Causes::new(causes) }))
             }

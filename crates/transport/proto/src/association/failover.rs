@@ -29,11 +29,13 @@ impl Association {
                 is_active: &|path| paths[path].is_active(),
                 alternate: &|path| policy::alternate(paths, path),
                 potentially_failed: &|path| {
-                    policy::fewest_errors(paths, path, Path::is_potentially_failed)
+                    policy::fewest_errors(paths, path, |path| {
+                        path.is_potentially_failed() && path.may_carry()
+                    })
                 },
-                fewest_errors: &|path| policy::fewest_errors(paths, path, Path::is_verified),
+                fewest_errors: &|path| policy::fewest_errors(paths, path, Path::may_carry),
                 next_usable: &|path| {
-                    paths.in_turn_after(path).find(|path| paths[*path].is_verified())
+                    paths.in_turn_after(path).find(|path| paths[*path].may_carry())
                 },
             },
         );
@@ -138,7 +140,7 @@ impl Association {
     /// Sends chunks that wait for retransmission on a failed path on another one.
     pub(super) fn redirect_lost(&mut self, failed: PathId) {
         let next = self.sender.path_after_timeout(failed, &self.paths);
-        if self.paths[next].is_verified() {
+        if self.paths[next].may_carry() {
             self.sender.redirect(failed, next);
         }
     }

@@ -38,7 +38,7 @@ const ABORT_LEN: usize = 8;
 
 /// The paths to `remotes`: first the best pair of addresses for each, so that the low numbers are the paths in
 /// use, then the other pairs.
-fn paths_to(
+pub(super) fn paths_to(
     now: Instant,
     remotes: &[IpAddr],
     first: Option<(IpAddr, IpAddr)>,
@@ -137,6 +137,7 @@ impl Association {
             timestamps: Timestamps::default(),
             authentication: None,
             reconfiguration: None,
+            readdressing: None,
             outbox: Outbox::default(),
             news: News::new(),
             ending: Ending::default(),

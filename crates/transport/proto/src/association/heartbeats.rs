@@ -47,7 +47,10 @@ impl Association {
         }
         let path = &self.paths[id];
         let rto = path.rtt.rto();
-        let rarer = path.heartbeat_back_off(self.config.paths.path_max_retrans);
+        let rarer = match self.has_lost_its_way() {
+            true => 1,
+            false => path.heartbeat_back_off(self.config.paths.path_max_retrans),
+        };
         let mut due = self
             .config
             .timers
@@ -100,7 +103,8 @@ impl Association {
         self.count_path_error(now, id);
         // req: rfc9260 8.1 "Unacknowledged HEARTBEAT chunks observed on paths"
         // An unconfirmed path says nothing about the peer (RFC 9260 section 5.4).
-        if id == self.paths.active() && state != PathState::Unconfirmed {
+        if id == self.paths.active() && (state != PathState::Unconfirmed || self.has_lost_its_way())
+        {
             self.count_association_error(now);
         }
         if self.is_closed() || !self.state.heartbeats() {

@@ -13,7 +13,7 @@ impl Association {
     pub(super) fn retain_paths(&mut self, mut keep: impl FnMut(&Path) -> bool) {
         let active = self.paths.active();
         let stays = (self.paths.iter().filter(|path| keep(path)))
-            .min_by_key(|path| (path.id != active, !path.is_active()));
+            .min_by_key(|path| (path.silent, path.id != active, !path.is_active()));
         let Some(in_use) = stays.map(|path| path.id) else { return };
         self.paths.activate(in_use);
         for id in self.paths.ids_now() {

@@ -117,7 +117,7 @@ impl Association {
         if self.is_closed() {
             return;
         }
-        let Some(path) = self.arrived_on(now, &arrival) else { return };
+        let Some((path, rest)) = self.place(now, &arrival, packet, rest) else { return };
         self.watch.no_sctp_since = None;
         self.heard_of_peer();
         // As long as memory is plentiful, a batch is too small to matter.
@@ -167,10 +167,27 @@ impl Association {
             }
             self.after_data(now, path, data_packet);
         }
-        // An INIT ACK may have changed the paths.
+        self.settle_changes(now, path);
+        // An INIT ACK or an ASCONF-ACK may have changed the paths.
         if self.paths.get(path).is_some_and(|path| path.error_count > 0) {
             self.ask_path(now, path);
         }
+    }
+
+    /// The path on which a packet arrived, and what is left of it.
+    #[inline]
+    fn place(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        rest: Rest,
+    ) -> Option<(PathId, Rest)> {
+        if let Some(path) = self.arrived_on(now, arrival) {
+            return Some((path, rest));
+        }
+        let (path, screen) = self.move_to(now, arrival, packet)?;
+        Some((path, Rest { screen: Some(screen), ..rest }))
     }
 
     /// Processes the chunks of a packet in their order. Returns whether user data was read; `None` if nothing more is to
@@ -245,14 +262,14 @@ impl Association {
         first: RawChunk<'_>,
     ) {
         let Some(path) = self.path_of(arrival.local, arrival.remote) else { return };
-        if self.is_closed() {
+        if self.is_closed() || self.is_about_gone_address(arrival) {
             return;
         }
         // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" an address that is not verified may be another host's, or lead through another NAT: the peer is there
         if first.kind == anabranch_wire::kind::ABORT && self.disown_path(now, path) {
             return;
         }
-        if !self.paths[path].is_verified() {
+        if !self.paths[path].is_verified() && !self.has_lost_its_way() {
             self.on_refused_address(now, path);
         } else if !self.requires(first.kind) {
             self.on_control(now, path, first, &Bytes::new(), &mut DataPacket::default());
@@ -420,6 +437,10 @@ impl Association {
             // Was checked before the other chunks.
             Chunk::Auth(_) => {}
             Chunk::ReConfig(chunk) => return self.on_re_config(now, path, &chunk),
+            Chunk::Asconf(asconf) => self.on_asconf(now, path, &asconf),
+            Chunk::AsconfAck(ack) => {
+                self.on_asconf_ack(ack.serial, Self::slice(batch, ack.parameters.bytes()));
+            }
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {
@@ -480,6 +501,7 @@ impl Association {
                     || self.features.has(Features::INTERLEAVING)
             }
             kind::RE_CONFIG => self.features.has(Features::STREAM_RECONFIGURATION),
+            kind::ASCONF | kind::ASCONF_ACK => self.features.has(Features::ADDRESS_RECONFIGURATION),
             kind::TIMESTAMP => self.timestamps.in_use(),
             kind::AUTH => self.features.has(Features::AUTHENTICATION),
             // An end that does not offer I-DATA does not know it.
@@ -526,6 +548,9 @@ impl Association {
     fn on_heartbeat(&mut self, now: Instant, path: PathId, raw: RawChunk<'_>, batch: &Bytes) {
         if self.state.answers_heartbeats() {
             let value = Self::slice(batch, raw.value);
+            if self.paths[path].silent {
+                return self.note_heard(path, value);
+            }
             if !self.answer_at_new_port(path, &value) {
                 self.answer(path, Control::HeartbeatAck(value), raw.raw_len());
             }
@@ -560,6 +585,11 @@ impl Association {
                     self.on_stale_cookie(now, staleness_us);
                 }
                 continue;
+            }
+            if let Ok(Cause::UnrecognizedChunkType([anabranch_wire::kind::ASCONF, ..])) =
+                Cause::decode(raw)
+            {
+                self.on_asconf_refused(now);
             }
             let bytes = raw.bytes();
             let cause = Bytes::copy_from_slice(&bytes[..bytes.len().min(LONGEST_CAUSE)]);

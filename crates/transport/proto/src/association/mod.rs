@@ -27,6 +27,7 @@ mod path_state;
 mod peer;
 mod potentially_failed;
 mod progress;
+mod readdressing;
 mod rebinding;
 mod reconfiguration;
 mod requests;
@@ -52,6 +53,7 @@ pub(crate) use input::{Arrival, TagCheck};
 use news::News;
 pub(crate) use peer::{Peer, Refusal, init_value, new_addresses_cause};
 use progress::{Account, Progress};
+use readdressing::Readdressing;
 use rebinding::Ports;
 use reconfiguration::Reconfiguration;
 pub(crate) use restart::InitAnswer;
@@ -146,6 +148,8 @@ pub struct Association {
     authentication: Option<Box<Authentication>>,
     /// State of stream reconfiguration, once it is used.
     reconfiguration: Option<Box<Reconfiguration>>,
+    /// State of address reconfiguration, once it is used.
+    readdressing: Option<Box<Readdressing>>,
     outbox: Outbox,
     news: News,
     ending: Ending,
@@ -330,6 +334,7 @@ impl Association {
         };
         self.counts.add_to(&mut statistics.counters);
         self.reconfiguration_counts().add_to(&mut statistics.counters);
+        self.address_counts().add_to(&mut statistics.counters);
         self.authentication_counts().add_to(&mut statistics.counters);
         self.receiver.count(&mut statistics.counters);
         self.sender.describe(&mut statistics);
@@ -584,7 +589,7 @@ impl Association {
     /// heartbeats.
     // req: rfc9260 5.4 "An endpoint MUST NOT send any chunks to an"
     fn reply_path(&self, path: PathId) -> PathId {
-        if self.paths[path].is_verified() { path } else { self.paths.active() }
+        if self.paths[path].may_carry() { path } else { self.paths.active() }
     }
 
     /// Ends the association and notifies the user, including every message that was not delivered.
@@ -597,6 +602,7 @@ impl Association {
         self.paths.iter_mut().for_each(|path| path.heartbeat.schedule(None));
         self.ending.guard = None;
         self.end_reconfiguration();
+        self.end_readdressing();
         self.fail_everything();
         tracing::debug!(%reason, "association closed");
         self.news.notify(Notification::Closed(reason));

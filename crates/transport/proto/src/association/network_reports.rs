@@ -40,6 +40,7 @@ impl Association {
         if !self.is_established() {
             return;
         }
+        self.roam(now, local, usable);
         for id in self.paths.ids_now() {
             let path = &mut self.paths[id];
             if path.local != local {
@@ -74,6 +75,9 @@ impl Association {
                     return;
                 }
             }
+        }
+        if usable {
+            self.hasten_changes(now);
         }
     }
 

@@ -107,6 +107,9 @@ impl Association {
             PathState::PotentiallyFailed | PathState::Unconfirmed => {}
         }
         let (local, remote) = (self.paths[id].local, self.paths[id].remote);
+        if state == PathState::Inactive {
+            self.announce_again(now, local);
+        }
         self.choose_concurrent_paths();
         tracing::debug!(path = %id, %remote, %state, "path state");
         // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, parameter_kind};
+use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, kind, parameter_kind};
 use bytes::Bytes;
 
 use super::Surroundings;
@@ -150,6 +150,7 @@ impl Peer {
     /// Why the peer's INIT or INIT ACK cannot be used with these options.
     // req: rfc4895 6.1 "Number is not 32 bytes, the association MUST be aborted"
     // req: rfc4895 6.1 "chunk SHOULD contain the error cause"
+    // req: rfc5061 6 "such an INIT MUST send an ABORT in"
     pub(crate) fn refusal(&self, config: &AssociationConfig) -> Option<Refusal> {
         let wanted = &config.authentication;
         let (reason, why) = if !wanted.authentication {
@@ -157,6 +158,12 @@ impl Peer {
         } else if self.offer.is_invalid() {
             let reason = Cause::ProtocolViolation(b"RANDOM is not 32 bytes long");
             (reason, "a random number of a wrong length")
+        } else if config.addresses.address_reconfiguration
+            && self.features.has(Features::ADDRESS_RECONFIGURATION)
+            && self.offer.vector().is_none()
+        {
+            let reason = Cause::ProtocolViolation(b"ASCONF without AUTH");
+            (reason, "changes of addresses without authentication")
         } else if wanted.require_authentication && self.offer.vector().is_none() {
             let reason = Cause::UserInitiatedAbort(b"authentication is required");
             (reason, "the peer does not support authentication")
@@ -201,12 +208,19 @@ impl Peer {
         let mut wanted = config.features();
         // The list of extensions says nothing without the parameters, and these suffice.
         match self.offer.vector() {
-            Some(_) => self.features |= Features::AUTHENTICATION,
+            Some(vector) => {
+                self.features |= Features::AUTHENTICATION;
+                // Somebody may have shortened the list on its way.
+                let chunks = vector.chunks();
+                if !(chunks.has(kind::ASCONF) && chunks.has(kind::ASCONF_ACK)) {
+                    wanted = wanted.without(Features::ADDRESS_RECONFIGURATION);
+                }
+            }
             None => wanted = wanted.without(Features::AUTHENTICATION),
         }
-        let kind = |raw: &Bytes| raw.first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind));
+        let kind_of = |raw: &Bytes| raw.first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind));
         self.unrecognized.retain(|raw| {
-            let announced = Features::announced_by_parameter(kind(raw));
+            let announced = Features::announced_by_parameter(kind_of(raw));
             announced == Features::NONE || !wanted.has(announced)
         });
         wanted.agreed(self.features)

@@ -106,6 +106,13 @@ impl Requests {
         }
     }
 
+    /// Makes the outstanding request due again, although its answer may still come.
+    pub(super) fn hasten(&mut self) {
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.state = State::Due;
+        }
+    }
+
     /// Handles the answer to request `number`. Returns the request with the path that it last took, or
     /// `None` if that request is not outstanding.
     pub(super) fn on_answer(&mut self, number: u32) -> Option<(Bytes, Option<PathId>)> {

@@ -130,6 +130,7 @@ impl Association {
         }
         // req: rfc9260 5.2.4 "Any SCTP DATA chunks MAY be retained"
         self.end_reconfiguration();
+        self.end_readdressing();
         self.fail_everything();
         self.sender.restart_streams();
         self.identity.cookie_made = cookie.created;
@@ -161,6 +162,7 @@ impl Association {
         let first = Tsn(cookie.local_initial_tsn);
         self.sender.restart(now, first, cookie.peer_rwnd, &self.paths, &setup);
         self.renew_reconfiguration();
+        self.renew_readdressing();
         self.ending.guard = None;
         self.identity.restarts = self.identity.restarts.wrapping_add(1);
         self.watch = Watch::default();

@@ -28,6 +28,7 @@ impl Association {
         match self.state {
             State::Established => {
                 self.stop_reconfiguration(now, false);
+                self.stop_readdressing();
                 self.state = State::ShutdownPending;
                 self.sender.end();
                 if self.awaits_answer() {
@@ -150,6 +151,7 @@ impl Association {
                 }
                 // RFC 9260 section 9.2: from here on, no new data is accepted from the user.
                 self.stop_reconfiguration(now, true);
+                self.stop_readdressing();
                 self.state = State::ShutdownReceived;
                 self.sender.end();
                 self.news.notify(Notification::PeerShutdown);

@@ -21,6 +21,8 @@ enum Timer {
     ShutdownGuard,
     /// The Re-configuration Timer (RFC 6525 section 5.1.1).
     Reconfiguration,
+    /// T4-rto (RFC 5061 section 5.1), or an address of this host does not come back.
+    Readdressing,
     /// The lifetimes of queued messages (RFC 6458 section 5.3.4).
     Expiry,
     /// Incoming data has stopped.
@@ -55,11 +57,12 @@ fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 }
 
 impl Timer {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Repeat,
         Self::Sack,
         Self::ShutdownGuard,
         Self::Reconfiguration,
+        Self::Readdressing,
         Self::Expiry,
         Self::DataStop,
         Self::WindowProbe,
@@ -86,6 +89,7 @@ impl Association {
             Timer::Sack => self.acknowledger.deadline(),
             Timer::ShutdownGuard => self.ending.guard,
             Timer::Reconfiguration => self.reconfiguration_deadline(),
+            Timer::Readdressing => self.readdressing_deadline(),
             Timer::Expiry => self.sender.next_expiry(),
             Timer::DataStop => self.watch.look_at(),
             Timer::WindowProbe => self.sender.window_deadline(),
@@ -103,7 +107,9 @@ impl Association {
             PathTimer::Pacing => self.sender.pacing_deadline(id),
             PathTimer::Evidence => self.sender.evidence_deadline(id),
             PathTimer::T3 => self.sender.t3(id),
-            PathTimer::Heartbeat if self.state.heartbeats() => path.heartbeat.deadline(),
+            PathTimer::Heartbeat if self.state.heartbeats() && !path.silent => {
+                path.heartbeat.deadline()
+            }
             PathTimer::Mtu if self.state.heartbeats() && path.is_active() => path.mtu.deadline(),
             PathTimer::Heartbeat | PathTimer::Mtu => None,
         }
@@ -158,6 +164,7 @@ impl Association {
             Timer::Sack => self.acknowledger.on_timeout(now),
             Timer::ShutdownGuard => self.on_t5(),
             Timer::Reconfiguration => self.on_reconfiguration_timeout(now),
+            Timer::Readdressing => self.on_readdressing_timeout(now),
             Timer::Expiry => self.expire_all_messages(now),
             Timer::DataStop => self.look_at_data(now),
             Timer::WindowProbe => self.sender.on_window_deadline(),

@@ -26,7 +26,7 @@ impl KeyVector {
     /// The most bytes of one.
     pub(crate) const MOST: usize = HEADER + RANDOM + LONGEST_CHUNKS + LONGEST_ALGORITHMS;
 
-    /// This side's, with a new random number.
+    /// This side's, with a new random number. It accepts `chunks` only if they are authenticated.
     // req: rfc4895 6.1 "willing to receive or send authenticated chunks MUST"
     // req: rfc4895 6.1 "parameter MUST contain a 32-byte Random Number"
     // req: rfc4895 6.1 "Each SCTP endpoint MUST include in the INIT"
@@ -34,12 +34,12 @@ impl KeyVector {
     // req: rfc4895 3.1 "The RANDOM parameter MUST be included once"
     // req: rfc4895 3.2 "The CHUNKS parameter MUST be included once"
     // req: rfc4895 3.3 "The HMAC-ALGO parameter MUST be included once"
-    pub(crate) fn own(config: &AuthenticationConfig, rng: &mut Rng) -> Self {
+    pub(crate) fn own(config: &AuthenticationConfig, chunks: &ChunkTypes, rng: &mut Rng) -> Self {
         let mut bytes = Vec::with_capacity(64);
         let random: Vec<u8> = (0..RANDOM / 8).flat_map(|_| rng.next_u64().to_be_bytes()).collect();
         // Each is encoded with its padding, which is not part of the vector.
         put(&Parameter::Random(&random), &mut bytes);
-        let chunks: Vec<u8> = config.authenticated_chunks.iter().collect();
+        let chunks: Vec<u8> = chunks.iter().collect();
         if !chunks.is_empty() {
             put(&Parameter::ChunkList(&chunks), &mut bytes);
         }
@@ -192,6 +192,11 @@ mod tests {
         }
     }
 
+    fn own_of(chunks: &[u8], hmac: HmacAlgorithm, rng: &mut Rng) -> KeyVector {
+        let config = config(chunks, hmac);
+        KeyVector::own(&config, &config.authenticated_chunks, rng)
+    }
+
     fn offer(value: &[u8]) -> Offer {
         let mut offer = Offer::default();
         for parameter in Parameters::new(value).iter() {
@@ -212,7 +217,7 @@ mod tests {
             (&[0, 0xc1, 0x80], HmacAlgorithm::Sha256, 36 + 7 + 8),
             (&[0], HmacAlgorithm::Sha1, 36 + 5 + 6),
         ] {
-            let own = KeyVector::own(&config(chunks, hmac), &mut rng);
+            let own = own_of(chunks, hmac, &mut rng);
             assert_eq!(own.bytes().len(), length);
             let mut value = Vec::new();
             own.write(&mut value);
@@ -226,7 +231,7 @@ mod tests {
             assert!(read.accepts(1));
             assert_eq!(read.accepts(3), hmac == HmacAlgorithm::Sha256);
             assert!(own.bytes().len() <= KeyVector::MOST);
-            assert_ne!(own, KeyVector::own(&config(chunks, hmac), &mut rng));
+            assert_ne!(own, own_of(chunks, hmac, &mut rng));
         }
     }
 

@@ -142,6 +142,7 @@ sections! {
     sending: super::SendConfig,
     mtu: super::MtuConfig,
     authentication: super::AuthenticationConfig,
+    addresses: super::AddressConfig,
 }
 
 fn info<S: Part>(section: &'static str, row: &'static Row<S>) -> OptionInfo {

@@ -37,6 +37,7 @@ pub use crate::policy::{
 pub use crate::receive::{AckConfig, ReceiveConfig};
 pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};
 pub use crate::revision::Revision;
+pub use crate::roaming::AddressConfig;
 pub use crate::send::{Bundling, Pieces, SchedulerKind, SendConfig};
 
 /// Options of an association. `Default` is for bulk and interactive use over the Internet. The RFCs'
@@ -81,6 +82,8 @@ pub struct AssociationConfig {
     pub sending: SendConfig,
     /// Path MTU discovery.
     pub mtu: MtuConfig,
+    /// Addresses that come and go.
+    pub addresses: AddressConfig,
     /// Which chunks are authenticated.
     pub authentication: AuthenticationConfig,
     /// The secrets for that. Both sides need the same. They can change while an association is up
@@ -205,7 +208,30 @@ impl AssociationConfig {
             "require_authentication",
             "must be off without authentication",
         )?;
+        let addresses = &self.addresses;
+        check(
+            authentication.authentication || !addresses.address_reconfiguration,
+            "address_reconfiguration",
+            "must be off without authentication",
+        )?;
+        check(
+            addresses.address_reconfiguration || !addresses.roam,
+            "roam",
+            "must be off without address_reconfiguration",
+        )?;
         check(self.mtu.max >= self.mtu.base, "mtu_max", "must not be below mtu_base")
+    }
+
+    /// The chunks that this side accepts only if they are authenticated: with address reconfiguration also ASCONF and
+    /// ASCONF-ACK.
+    // req: rfc5061 4.2.7 "extension MUST list the ASCONF,the ASCONF-ACK, and the AUTH chunks in"
+    pub(crate) fn authenticated_chunks(&self) -> ChunkTypes {
+        let mut chunks = self.authentication.authenticated_chunks;
+        if self.features().has(Features::ADDRESS_RECONFIGURATION) {
+            chunks.insert(anabranch_wire::kind::ASCONF);
+            chunks.insert(anabranch_wire::kind::ASCONF_ACK);
+        }
+        chunks
     }
 }
 

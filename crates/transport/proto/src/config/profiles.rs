@@ -76,6 +76,7 @@ impl AssociationConfig {
             receiving: Default::default(),
             sending: Default::default(),
             mtu: Default::default(),
+            addresses: super::AddressConfig::default(),
             authentication: Default::default(),
             keys: Default::default(),
         }

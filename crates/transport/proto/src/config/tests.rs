@@ -125,5 +125,6 @@ fn every_feature_can_be_asked_for() {
     config.sending.interleaving = true;
     config.congestion.ecn = true;
     config.authentication.authentication = true;
+    config.addresses.address_reconfiguration = true;
     assert_eq!(config.features(), Features::from_bits(u32::MAX));
 }

@@ -186,7 +186,8 @@ impl Endpoint {
         let id = self.demux.find_tag(&tag)?;
         let association = self.association(id)?;
         let known = association.path_of(arrival.local, arrival.remote).is_some()
-            || association.may_be_answered_from(arrival.remote, first);
+            || association.may_be_answered_from(arrival.remote, first)
+            || association.may_move(packet);
         let valid = known && association.check_tag(packet, first) == TagCheck::Valid;
         valid.then_some(id)
     }

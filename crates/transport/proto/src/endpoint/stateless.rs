@@ -176,8 +176,15 @@ impl Endpoint {
             return;
         }
         let wants = config.features().has(Features::AUTHENTICATION);
-        let own =
-            vector.or_else(|| wants.then(|| KeyVector::own(&config.authentication, &mut self.rng)));
+        let own = vector.or_else(|| {
+            wants.then(|| {
+                KeyVector::own(
+                    &config.authentication,
+                    &config.authenticated_chunks(),
+                    &mut self.rng,
+                )
+            })
+        });
         let features = peer.agree(config);
         let vectors =
             own.clone().zip(peer.offer.vector()).map(|(own, peer)| KeyVectors { own, peer });

@@ -13,6 +13,7 @@ use crate::features::Features;
 use crate::message::OutgoingMessage;
 use crate::per_path::PathId;
 use crate::reconfiguration::ReconfigurationResult;
+use crate::roaming::AddressChange;
 
 /// How a log in the style of qlog represents a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +144,7 @@ fields! {
     Features: Text, String::new(), |value| value.to_string();
     ReconfigurationResult: Text, String::new(), |value| value.to_string();
     AuthenticationChange: Text, String::new(), |value| value.to_string();
+    AddressChange: Text, String::new(), |value| value.to_string();
     // The numbers, separated by commas.
     Box<[u16]>: Text, String::new(), |value| listed(value);
     CloseReason: Text, String::new(), |value| value.to_string();
@@ -321,6 +323,22 @@ notifications! {
         /// The identifier of the key.
         key: u16,
     };
+    /// A change of a local address that was asked for ended (RFC 5061).
+    AddressChanged "address_changed", Event "connectivity:address_changed", Named {
+        /// What was asked for.
+        change: AddressChange,
+        /// The local address.
+        address: IpAddr,
+        /// How it ended.
+        result: ReconfigurationResult,
+    };
+    /// The peer changed its addresses (RFC 5061).
+    PeerAddressChanged "peer_address_changed", Event "connectivity:peer_address_changed", PeerAddrChange {
+        /// What happened.
+        change: AddressChange,
+        /// The peer's address.
+        remote: IpAddr,
+    };
     /// NETWORK STATUS CHANGE: a path changed its state.
     PathChanged "path_changed", Compared "connectivity:path_updated", PeerAddrChange {
         /// The path.
@@ -419,6 +437,22 @@ impl fmt::Display for Notification {
                 f,
                 "streams added: {result}, {outbound_streams} streams out, {inbound_streams} in"
             ),
+            Self::AddressChanged { change, address, result } => match change {
+                AddressChange::Added => {
+                    write!(f, "the local address {address} was added: {result}")
+                }
+                AddressChange::Removed => {
+                    write!(f, "the local address {address} was removed: {result}")
+                }
+                AddressChange::Preferred => {
+                    write!(f, "the peer was asked to prefer {address}: {result}")
+                }
+            },
+            Self::PeerAddressChanged { change, remote } => match change {
+                AddressChange::Added => write!(f, "the peer has the address {remote}, too"),
+                AddressChange::Removed => write!(f, "the peer no longer has the address {remote}"),
+                AddressChange::Preferred => write!(f, "the peer prefers the address {remote}"),
+            },
             Self::Authentication { change: AuthenticationChange::NewKey, key } => {
                 write!(f, "the peer authenticates with key {key}")
             }

@@ -68,6 +68,8 @@ pub(crate) struct Path {
     pub(crate) last_probe: Instant,
     /// The path's local address cannot be used.
     pub(crate) detached: bool,
+    /// The peer does not know the path's local address yet, or is asked to forget it: the path carries only ASCONF.
+    pub(crate) silent: bool,
     /// The path's interface came back, and the path has not answered since.
     pub(crate) regained: bool,
     /// A send error of the path is reported again only after this time.
@@ -131,6 +133,7 @@ impl Path {
             concurrent: true,
             last_probe: now,
             detached: false,
+            silent: false,
             regained: false,
             next_send_error: now,
             proven: false,
@@ -175,7 +178,7 @@ impl Path {
 
     /// Whether the path may carry user data, whatever the state of the other paths is.
     pub(crate) fn is_active(&self) -> bool {
-        self.state == PathState::Active
+        self.state == PathState::Active && !self.silent
     }
 
     /// Whether the path may carry new data together with others.
@@ -191,6 +194,12 @@ impl Path {
     /// Whether the path is known to lead to the peer, whether or not it is active.
     pub(crate) fn is_verified(&self) -> bool {
         self.verified
+    }
+
+    /// Whether the path may carry user data at all.
+    #[inline]
+    pub(crate) fn may_carry(&self) -> bool {
+        self.verified && !self.silent
     }
 
     /// The factor for the usual time between heartbeats.

@@ -83,8 +83,9 @@ impl Sender {
             timers += usize::from(lane.t3.is_some());
             paced |= lane.paced_until.is_some();
         }
-        // Lost chunks may wait for pacing.
-        if !self.outstanding.is_empty() && timers == 0 && !paced {
+        // Lost chunks may wait for pacing, and everything for the first path of another network to be verified.
+        let moves = !paths.iter().any(|path| path.may_carry());
+        if !self.outstanding.is_empty() && timers == 0 && !paced && !moves {
             return Err(format!(
                 "{} chunks outstanding, {} of them lost, and no timer runs",
                 self.outstanding.len(),
@@ -92,7 +93,7 @@ impl Sender {
             ));
         }
         let waits = may_send && !self.queue.is_empty() && timers == 0;
-        if waits && self.window.deadline().is_none() && !paced {
+        if waits && self.window.deadline().is_none() && !paced && !moves {
             return Err("data waits to be sent, and no timer runs".into());
         }
         Ok(())

@@ -84,6 +84,14 @@ association_counters! {
         reconfiguration_timeouts: u32, Events;
     }
 
+    /// Counters of address reconfiguration (RFC 5061).
+    struct AddressCounters {
+        /// ASCONF chunks sent.
+        address_changes_sent: u32, Chunks;
+        /// ASCONF chunks received, authentic ones only.
+        address_changes_received: u32, Chunks;
+    }
+
     /// Counters of authentication (RFC 4895).
     struct AuthenticationCounters {
         /// Packets sent with an AUTH chunk.

@@ -52,7 +52,7 @@ impl Association {
                 written.first = self.finish(packet);
                 break;
             }
-            let data = match self.state.sends_data() {
+            let data = match self.state.sends_data() && self.paths[path].may_carry() {
                 true => self.sender.data_for(now, path, &self.paths),
                 false => DataTurn::default(),
             };
@@ -69,7 +69,9 @@ impl Association {
                     // first.
                     self.sender.apply_idle(now, path, &self.paths);
                 }
-                if data_from == bare && self.sender.is_oversized(path, limit - stamp - always) {
+                if data_from == bare
+                    && self.sender.is_oversized(path, limit.saturating_sub(stamp + always))
+                {
                     packet.cancel();
                     if segment > 0 {
                         // It is longer than the packets before it, so it begins the next batch.
@@ -128,7 +130,8 @@ impl Association {
             self.write_sack(now, packet);
         }
         // req: rfc3758 3.5 "SHOULD always attempt to bundle an outgoing FORWARD TSN"
-        if self.sender.forward_tsn_due() && self.state.sends_data() {
+        if self.sender.forward_tsn_due() && self.state.sends_data() && self.paths[path].may_carry()
+        {
             self.sender.write_forward_tsn(now, path, packet, &self.paths);
         }
         stamp

@@ -123,6 +123,9 @@ impl Association {
         if self.reconfiguration.is_some() {
             self.advance_reconfiguration(now);
         }
+        if self.readdressing.is_some() {
+            self.advance_readdressing(now);
+        }
         let turn = self.next_turn(now);
         if turn.is_none() && self.is_established() {
             self.sender.after_turns(now, self.state.sends_data(), &self.paths);
@@ -157,24 +160,30 @@ impl Association {
             return Some(Turn::Data(self.acknowledger.path));
         }
         // req: rfc3758 3.5 "the address MUST be one that is CONFIRMED"
-        if self.state.sends_data() && self.sender.forward_tsn_due() {
-            return Some(Turn::Data(self.paths.active()));
+        let active = self.paths.active();
+        if self.state.sends_data()
+            && self.sender.forward_tsn_due()
+            && self.paths[active].may_carry()
+        {
+            return Some(Turn::Data(active));
         }
         if self.sender.has_losses()
             && let Some(path) = self.sender.path_for_repairs(now)
+            && self.paths[path].may_carry()
         {
             return Some(Turn::Data(path));
         }
         if !self.state.sends_data() {
             return None;
         }
-        self.sender.path_for_new(now, &self.paths).map(Turn::Data)
+        let path = self.sender.path_for_new(now, &self.paths)?;
+        self.paths[path].may_carry().then_some(Turn::Data(path))
     }
 
     /// A heartbeat or a probe of the path MTU that is due.
     fn next_probe(&self, now: Instant) -> Option<Turn> {
         self.paths.iter().find_map(|path| {
-            if path.heartbeat.is_due(now) {
+            if path.heartbeat.is_due(now) && !path.silent {
                 return Some(Turn::Heartbeat(path.id));
             }
             let size = path.mtu.next_probe().filter(|_| path.is_active())?;

@@ -1,0 +1,483 @@
+//! Requests of this side (RFC 5061 sections 5.1 and 5.3).
+
+use std::net::IpAddr;
+
+use anabranch_wire::{Cause, Parameter, Parameters, cause_code};
+use bytes::Bytes;
+
+use super::{Change, Readdressing, encode_address, wildcard};
+use crate::association::state::State;
+use crate::association::{Association, Control};
+use crate::event::{CloseReason, PathState};
+use crate::features::Features;
+use crate::marks::mark;
+use crate::path::Path;
+use crate::per_path::{MAX_PATHS, PathId};
+use crate::policy::failover::Input;
+use crate::reconfiguration::ReconfigurationResult;
+use crate::roaming::AddressChange;
+use crate::send::Cause as LossCause;
+use crate::time::Instant;
+
+/// The most requests in one chunk: it fits into the smallest packet.
+const MOST_REQUESTS: usize = 8;
+/// How often a chunk is sent before an address that it removes may send it.
+const PATIENT_TRIES: u32 = 5;
+
+impl Association {
+    /// Sends the next requests, if none is outstanding.
+    // req: rfc5061 5.1.1 "ASCONF Chunk, it MUST wait until the ASCONF-ACK Chunk returns"
+    // req: rfc5061 5.1.1 "Both ASCONF and ASCONF-ACK Chunks MUST NOT be sent in any SCTP"
+    pub(super) fn ask_for_changes(&mut self, now: Instant, state: &mut Readdressing) {
+        if !self.state.acknowledges() {
+            return;
+        }
+        if state.requests.is_free() && matches!(self.state, State::Established) {
+            let (changes, source) = self.next_changes(state);
+            if changes.is_empty() {
+                return;
+            }
+            self.begin_changes(now, state, changes, source);
+        }
+        if state.requests.due().is_some() {
+            self.send_changes(now, state);
+        }
+    }
+
+    /// The changes that go into the next chunk, in their order, and the local address that must send it. An address goes
+    /// only if another one that the peer knows remains, or is added before it in the chunk.
+    // req: rfc5061 5.3 "homed, it MUST NOT use the delete IP address without an Add IP"
+    // req: rfc5061 5.3 "it MUST NOT delete all of the IP addresses that the peer has"
+    fn next_changes(&self, state: &mut Readdressing) -> (Vec<Change>, Option<IpAddr>) {
+        let mut known: Vec<IpAddr> =
+            self.paths.iter().filter(|path| !path.silent).map(|path| path.local).collect();
+        let mut changes: Vec<Change> = Vec::new();
+        let mut source = None;
+        while let Some(change) = state.wishes.front().copied() {
+            let Change { what, address } = change;
+            let other = known.iter().any(|own| *own != address);
+            let fits = match (what, self.may_name(address)) {
+                (AddressChange::Added, true) => source.is_none(),
+                (AddressChange::Removed, true) => source != Some(address) && other,
+                (AddressChange::Preferred, true) => source.is_none() && known.contains(&address),
+                // The chunk must come from an address that cannot be named.
+                (AddressChange::Added | AddressChange::Preferred, false) => changes.is_empty(),
+                // All other addresses are removed, so one must remain.
+                (AddressChange::Removed, false) => {
+                    let mut others = known.iter().filter(|own| **own != address);
+                    let rest = others.next().copied();
+                    let alone = others.all(|own| Some(*own) == rest);
+                    let here = changes.is_empty() || source == rest;
+                    if rest.is_some() && alone && here {
+                        source = rest;
+                    }
+                    rest.is_some() && here
+                }
+            };
+            if !fits || changes.len() >= MOST_REQUESTS {
+                break;
+            }
+            state.wishes.pop_front();
+            match what {
+                AddressChange::Added => {
+                    source = source.or((!self.may_name(address)).then_some(address));
+                    known.extend(self.reaches_peer(state, address).then_some(address));
+                }
+                AddressChange::Removed => known.retain(|own| *own != address),
+                AddressChange::Preferred if !self.may_name(address) => source = Some(address),
+                AddressChange::Preferred => {}
+            }
+            changes.push(change);
+        }
+        (changes, source)
+    }
+
+    /// Numbers the requests, makes their chunk, and prepares the paths.
+    // req: rfc5061 5.1 "remote endpoint, it MUST do the following"
+    // req: rfc5061 5.1 "A Sequence Number MUST be assigned to the Chunk"
+    // req: rfc5061 5.1 "The Sequence Number MUST be larger by one"
+    // req: rfc5061 5.3 "IP addresses, the following rules MUST be applied"
+    // req: rfc5061 5.1 "MUST contain all of the TLV(s) of information necessary"
+    // req: rfc5061 5.1 "new ASCONF Chunk is created, it MUST be incremented by one after"
+    // req: rfc5061 4.1.1 "This parameter MUST be present in every ASCONF"
+    // req: rfc5061 5.3.2 "reason, the sender MUST fill in the Address Parameter field with an"
+    // exempt: rfc5061 5.1.1 "An ASCONF Chunk and an ASCONF-ACK Chunk SHOULD not be larger" the number of requests is limited in place of their size
+    fn begin_changes(
+        &mut self,
+        now: Instant,
+        state: &mut Readdressing,
+        changes: Vec<Change>,
+        source: Option<IpAddr>,
+    ) {
+        let mut value = state.requests.next().to_be_bytes().to_vec();
+        encode_address(self.known_address(), &mut value);
+        for (correlation, change) in (0..).zip(&changes) {
+            let alone = |address: &IpAddr| source.is_some() && !self.may_name(*address);
+            let named = match alone(&change.address) {
+                true => wildcard(change.address),
+                false => change.address,
+            };
+            let mut list = Vec::new();
+            encode_address(named, &mut list);
+            let address = Parameters::new(&list);
+            match change.what {
+                AddressChange::Added => Parameter::AddIpAddress { correlation, address },
+                AddressChange::Removed => Parameter::DeleteIpAddress { correlation, address },
+                AddressChange::Preferred => Parameter::SetPrimaryAddress { correlation, address },
+            }
+            .encode(&mut value);
+        }
+        for change in &changes {
+            if change.what == AddressChange::Added {
+                self.add_silent_paths(now, change.address, &state.beyond);
+            }
+        }
+        for change in &changes {
+            if change.what == AddressChange::Removed {
+                self.silence(change.address);
+            }
+        }
+        (state.asked, state.source, state.last, state.first_sent) = (changes, source, None, None);
+        state.tries = 0;
+        let begun = state.requests.begin(value.into(), 1);
+        debug_assert!(begun.is_ok(), "another request is outstanding");
+    }
+
+    /// An address of the association that the peer knows.
+    fn known_address(&self) -> IpAddr {
+        let known = self.paths.iter().find(|path| !path.silent);
+        let active = &self.paths[self.paths.active()];
+        if active.silent { known.unwrap_or(active).local } else { active.local }
+    }
+
+    /// Makes paths from a new address, one to each address of the peer, also to those `beyond` the present paths. They carry only ASCONF until the peer has agreed.
+    // req: rfc5061 5.3 "containing the add is acknowledged, the sender MUST NOT use the"
+    pub(super) fn add_silent_paths(&mut self, now: Instant, local: IpAddr, beyond: &[IpAddr]) {
+        let mut remotes: Vec<(IpAddr, u16)> = (self.paths.iter())
+            .filter(|path| !path.disowned)
+            .map(|path| (path.remote, path.remote_udp_port))
+            .collect();
+        let port = self.paths[self.paths.active()].remote_udp_port;
+        remotes.extend(beyond.iter().map(|remote| (*remote, port)));
+        let routes = &self.surroundings.common.routes;
+        remotes.retain(|(remote, _)| routes.reaches(local, *remote));
+        let setup = self.config.of_path(self.surroundings.headers);
+        for (remote, port) in remotes {
+            let mut path = Path::new(now, local, remote, port, &setup);
+            path.silent = true;
+            if !self.paths.iter().any(|path| path.local == local && path.remote == remote) {
+                self.paths.push(path);
+            }
+        }
+        self.add_lanes(now);
+    }
+
+    /// Stops sending from an address that goes, except for ASCONF if there is no other way. Packets that still arrive
+    /// there are read. What is in flight on its paths goes to another one.
+    // req: rfc5061 5.3 "MUST be considered a valid destination address for the reception"
+    // req: rfc5061 5.3 "used as a source address for any subsequent packets"
+    // req: rfc5061 5.3 "any datagrams that arrive before the ASCONF-ACK destined to"
+    fn silence(&mut self, local: IpAddr) {
+        let goes: Vec<PathId> =
+            self.paths.iter().filter(|path| path.local == local).map(|path| path.id).collect();
+        for id in &goes {
+            self.paths[*id].silent = true;
+        }
+        self.leave_closed_path();
+        let active = self.paths.active();
+        if !self.paths[active].may_carry() {
+            return;
+        }
+        for id in goes {
+            if self.sender.in_flight(id) {
+                self.sender.lose_flight(id, LossCause::WrongAddress, active, &mut self.paths);
+            }
+            self.sender.redirect(id, active);
+        }
+        self.choose_concurrent_paths();
+        self.sender.begin_burst();
+    }
+
+    /// Sends the outstanding chunk.
+    // req: rfc5061 5.1 "The sender MUST Start a T-4 Retransmission Timeout (RTO) timer"
+    // req: rfc5061 5.1 "chunk; it MUST be the same (including its Sequence Number) as"
+    // req: rfc5061 5.1 "An endpoint MUST NOT add new parameters to this"
+    // req: rfc5061 5.5 "Previously transmitted ASCONF Chunks MUST be left unchanged"
+    // req: rfc5061 5.1.1 "that these transfers MUST NOT cause congestion within"
+    // req: rfc5061 4.1.1 "chunk MUST be sent in an authenticated way by using the mechanism"
+    fn send_changes(&mut self, now: Instant, state: &mut Readdressing) {
+        let Some(path) = self.path_for_changes(state) else { return };
+        let Some((_, chunk)) = state.requests.due() else { return };
+        let chunk = chunk.clone();
+        let rto = self.paths[path].rtt.rto();
+        let repeated = state.last.is_some();
+        state.first_sent = (!repeated).then_some(now);
+        state.last = Some(path);
+        state.tries = state.tries.saturating_add(1);
+        state.counts.address_changes_sent = state.counts.address_changes_sent.wrapping_add(1);
+        state.requests.on_sent(path, now + rto);
+        let waits = |control: &Control| matches!(control, Control::Asconf(same) if *same == chunk);
+        self.outbox.chunks.retain(|(_, control)| !waits(control));
+        self.queue(path, Control::Asconf(chunk));
+    }
+
+    /// The path for the chunk: one that works, then one of an address that it adds, then any other. A path that it took
+    /// is followed by the next one in this order. If none works, also one of an address that it removes: the peer refuses
+    /// that, and the address stays. Both sides may have removed what the other one still has.
+    // req: rfc5061 5.3 "An endpoint MUST NOT set an IP header source address for an SCTP"
+    // exempt: rfc5061 5.3 "An endpoint MUST NOT set an IP header source address for an SCTP" where no other path works, its refusal is the only answer that can come
+    fn path_for_changes(&self, state: &Readdressing) -> Option<PathId> {
+        let goes = |local: IpAddr| {
+            let removed =
+                |change: &Change| change.what == AddressChange::Removed && change.address == local;
+            state.asked.iter().any(removed)
+        };
+        let rank = |path: &Path| match () {
+            () if goes(path.local) => 3,
+            () if path.may_carry() && path.is_active() && !path.detached => 0,
+            () if path.silent && !path.detached => 1,
+            () => 2,
+        };
+        let active = self.paths.active();
+        let mut order: Vec<(u8, bool, PathId)> = (self.paths.iter())
+            .filter(|path| !path.disowned || goes(path.local))
+            .filter(|path| state.source.is_none_or(|source| source == path.local))
+            .map(|path| (rank(path), path.id != active, path.id))
+            .collect();
+        let others = order.iter().any(|(rank, ..)| *rank < 3);
+        let works = order.iter().any(|(rank, ..)| *rank == 0);
+        if works || others && state.tries < PATIENT_TRIES {
+            order.retain(|(rank, ..)| *rank != 3);
+        }
+        order.sort_unstable();
+        let at = order.iter().position(|(_, _, path)| Some(*path) == state.last);
+        let next = at.map_or(0, |at| (at + 1) % order.len());
+        order.get(next).map(|(_, _, path)| *path)
+    }
+
+    /// Repeats the outstanding chunk if its answer is overdue.
+    // req: rfc5061 5.1 "If the T-4 RTO timer expires the endpoint MUST do the following"
+    pub(super) fn repeat_changes(&mut self, now: Instant) {
+        let Some(state) = &mut self.readdressing else { return };
+        let Some(path) = state.requests.on_timeout(now) else { return };
+        mark!(AddressChangeRepeated);
+        let carries = self.paths.get(path).is_some_and(Path::may_carry);
+        if let Some(path) = self.paths.get_mut(path) {
+            path.rtt.back_off();
+        }
+        // An address that the peer does not know yet may lead nowhere, which says nothing about the peer.
+        if carries || !self.paths.iter().any(Path::may_carry) {
+            self.count_association_error(now);
+        }
+        if carries && !self.is_closed() {
+            self.count_path_error(now, path);
+        }
+        if !self.is_closed() {
+            self.advance_readdressing(now);
+        }
+    }
+
+    /// Repeats the outstanding chunk now, because an interface came back.
+    pub(in crate::association) fn hasten_changes(&mut self, now: Instant) {
+        if let Some(state) = &mut self.readdressing {
+            state.requests.hasten();
+            self.advance_readdressing(now);
+        }
+    }
+
+    /// Takes an ASCONF-ACK, for the end of its packet.
+    pub(in crate::association) fn on_asconf_ack(&mut self, serial: u32, parameters: Bytes) {
+        if self.state.acknowledges() {
+            self.readdressing().answer = Some((serial, parameters));
+        }
+    }
+
+    /// Processes the ASCONF-ACK of a packet, which arrived on `path`, after everything else in it.
+    // req: rfc5061 5.1 "sent arrives, the sender MUST stop the T-4 RTO timer, and clear"
+    pub(in crate::association) fn settle_changes(&mut self, now: Instant, path: PathId) {
+        let Some(state) = &mut self.readdressing else { return };
+        let Some((serial, parameters)) = state.answer.take() else { return };
+        // req: rfc5061 5.3 "is outstanding, the endpoint MUST ABORT the association"
+        let ahead = serial.wrapping_sub(state.requests.next()) < 1 << 31;
+        if ahead && state.requests.is_free() {
+            mark!(IllegalAddressAnswer);
+            let mut cause = Vec::new();
+            Cause::IllegalAsconfAck.encode(&mut cause);
+            let reason = CloseReason::ProtocolViolation("an answer without an ASCONF");
+            return self.abort_with(path, cause, reason);
+        }
+        let Some((_, taken)) = state.requests.on_answer(serial) else { return };
+        let asked = std::mem::take(&mut state.asked);
+        let rtt = state.first_sent.map(|at| now.saturating_since(at));
+        self.watch.error_count = 0;
+        let results = results(&asked, Parameters::new(&parameters));
+        for (change, result) in asked.into_iter().zip(results) {
+            let came = (Some(path) == taken).then_some((path, rtt));
+            self.end_change(now, change, result, came);
+            if self.is_closed() {
+                return;
+            }
+        }
+        self.advance_readdressing(now);
+    }
+
+    /// Does what the peer has answered. `came`: the answer took the path of the request, with this round-trip time.
+    fn end_change(
+        &mut self,
+        now: Instant,
+        change: Change,
+        result: ReconfigurationResult,
+        came: Option<(PathId, Option<std::time::Duration>)>,
+    ) {
+        let Change { what, address } = change;
+        let done = result == ReconfigurationResult::Performed;
+        let mut own: Vec<IpAddr> = self.surroundings.locals.to_vec();
+        own.retain(|local| *local != address);
+        match (what, done) {
+            (AddressChange::Added, true) => {
+                own.push(address);
+                // The peer may have got more addresses meanwhile.
+                let beyond = self.readdressing().beyond.clone();
+                self.add_silent_paths(now, address, &beyond);
+                self.open_paths(now, address, came);
+            }
+            (AddressChange::Added, false) => {
+                if self.paths.iter().all(|path| path.local == address) {
+                    self.close(CloseReason::Unreachable);
+                } else {
+                    self.retain_paths(|path| path.local != address);
+                }
+            }
+            (AddressChange::Removed, true) => self.drop_address(address),
+            (AddressChange::Removed, false) => self.keep_address(address),
+            (AddressChange::Preferred, _) => own = self.surroundings.locals.to_vec(),
+        }
+        self.surroundings.locals = own.into();
+        self.tell_change(change, result);
+    }
+
+    /// Uses the paths of an address again that the peer did not forget.
+    fn keep_address(&mut self, local: IpAddr) {
+        for id in self.paths.ids_now() {
+            let path = &mut self.paths[id];
+            if path.local == local && std::mem::take(&mut path.silent) && path.is_active() {
+                self.fail_over(Input::Responds(id));
+            }
+        }
+        self.choose_concurrent_paths();
+    }
+
+    /// Drops the paths of an address that the peer has forgotten. Those of its addresses that had no other path are kept
+    /// in mind for the next address of this side.
+    pub(super) fn drop_address(&mut self, local: IpAddr) {
+        let before: Vec<IpAddr> = self.remotes().collect();
+        self.retain_paths(|path| path.local != local);
+        self.choose_after_removal();
+        let left: Vec<IpAddr> = self.remotes().collect();
+        let beyond = &mut self.readdressing().beyond;
+        for remote in before {
+            if !left.contains(&remote) && !beyond.contains(&remote) && beyond.len() < MAX_PATHS {
+                beyond.push(remote);
+            }
+        }
+    }
+
+    /// Uses the paths of an address that the peer knows now. One that has carried the request and the answer works; the
+    /// others are verified.
+    // req: rfc5061 5.3 "MAY begin using the added IP address as a source address for any"
+    fn open_paths(
+        &mut self,
+        now: Instant,
+        local: IpAddr,
+        came: Option<(PathId, Option<std::time::Duration>)>,
+    ) {
+        for id in self.paths.ids_now() {
+            let path = &mut self.paths[id];
+            if path.local != local || !std::mem::take(&mut path.silent) {
+                continue;
+            }
+            path.error_count = 0;
+            if let Some((_, value)) = self.take_heard(id) {
+                self.queue(id, Control::HeartbeatAck(value));
+            }
+            let path = &mut self.paths[id];
+            let Some((_, rtt)) = came.filter(|(path, _)| *path == id) else {
+                path.heartbeat.schedule(Some(now));
+                continue;
+            };
+            path.proven = true;
+            if let Some(rtt) = rtt {
+                path.rtt.on_measurement(rtt);
+            }
+            self.set_path_state(now, id, PathState::Active);
+            self.fail_over(Input::Responds(id));
+            self.schedule_heartbeat(now, id);
+        }
+    }
+
+    /// Keeps a HEARTBEAT that arrived on a silent path, to answer it when the path is opened.
+    pub(in crate::association) fn note_heard(&mut self, path: PathId, value: Bytes) {
+        self.readdressing().heard = Some((path, value));
+    }
+
+    fn take_heard(&mut self, path: PathId) -> Option<(PathId, Bytes)> {
+        let state = self.readdressing.as_mut()?;
+        state.heard.take_if(|(heard, _)| *heard == path)
+    }
+
+    /// The peer says that it does not know the chunk ASCONF, although it was agreed on.
+    // req: rfc5061 5.1 "the ASCONF MUST NOT send any further ASCONF Chunks and MUST stop"
+    // req: rfc5061 5.1.1 "sender MUST NOT send subsequent ASCONF Chunks to the peer"
+    pub(in crate::association) fn on_asconf_refused(&mut self, now: Instant) {
+        if !self.features.has(Features::ADDRESS_RECONFIGURATION) {
+            return;
+        }
+        let Some(state) = &mut self.readdressing else { return };
+        state.is_refused = true;
+        state.requests.on_answer(state.requests.next().wrapping_sub(1));
+        let asked = std::mem::take(&mut state.asked);
+        let wishes = std::mem::take(&mut state.wishes);
+        for change in asked {
+            self.end_change(now, change, ReconfigurationResult::Denied, None);
+        }
+        for change in wishes {
+            self.tell_change(change, ReconfigurationResult::Denied);
+        }
+    }
+}
+
+/// The results of requests. Before the first error, those without a response succeeded; after it, they failed.
+// req: rfc5061 5.1 "The endpoint MUST process all of the TLVs within the ASCONF-"
+fn results(asked: &[Change], answer: Parameters<'_>) -> Vec<ReconfigurationResult> {
+    let mut succeeded = Vec::new();
+    let mut failed = Vec::new();
+    for response in answer.iter().map_while(Result::ok) {
+        match response.decode() {
+            Ok(Parameter::SuccessIndication(correlation)) => succeeded.push(correlation),
+            Ok(Parameter::ErrorCauseIndication { correlation, causes }) => {
+                let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
+                failed.push((correlation, code));
+            }
+            _ => {}
+        }
+    }
+    let first = failed.iter().map(|(correlation, _)| *correlation).min();
+    (0..)
+        .zip(asked)
+        .map(|(correlation, _)| {
+            if let Some((_, code)) = failed.iter().find(|(of, _)| *of == correlation) {
+                return match code {
+                    Some(cause_code::RESOURCE_SHORTAGE | cause_code::NO_AUTHORIZATION) => {
+                        ReconfigurationResult::Denied
+                    }
+                    _ => ReconfigurationResult::Failed,
+                };
+            }
+            let before = first.is_none_or(|first| correlation < first);
+            match before || succeeded.contains(&correlation) {
+                true => ReconfigurationResult::Performed,
+                false => ReconfigurationResult::Failed,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,101 @@
+//! Tells the peer when addresses of this host come and go.
+//!
+//! A new address is added as soon as its routes have had time to follow. One that went away may come back within the
+//! option `roam_patience`, before the peer is told: its paths rest meanwhile, so nothing is lost by waiting, and an
+//! interface that flaps causes no requests. An address behind a translator that fails is added once more, because the
+//! translator may show the peer another one now.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::association::Association;
+use crate::roaming::AddressError;
+use crate::time::Instant;
+
+/// The time that a host has to add the routes of a new address.
+const SETTLE: Duration = Duration::from_millis(200);
+/// The least and the longest time until a failed address behind a translator is added again.
+pub(super) const AGAIN: Duration = Duration::from_secs(2);
+const LONGEST_AGAIN: Duration = Duration::from_secs(60);
+
+impl Association {
+    /// Handles a local address that became usable, or unusable.
+    pub(in crate::association) fn roam(&mut self, now: Instant, local: IpAddr, usable: bool) {
+        if !self.config.addresses.roam || self.may_readdress().is_err() {
+            return;
+        }
+        let patience = self.config.addresses.roam_patience;
+        let stays = self.will_have(local);
+        let state = self.readdressing();
+        state.arriving.retain(|(address, _)| *address != local);
+        state.departed.retain(|(address, _)| *address != local);
+        if usable {
+            state.stranded = state.stranded.filter(|old| *old != local);
+            if !stays {
+                state.arriving.push((local, now + SETTLE));
+            }
+        } else if stays {
+            state.departed.push((local, now + patience));
+        }
+    }
+
+    /// Handles the failure of a path from an address that the peer knows by what a translator made of it.
+    pub(in crate::association) fn announce_again(&mut self, now: Instant, local: IpAddr) {
+        let works = self.paths.iter().any(|path| path.local == local && path.is_active());
+        let roams = self.config.addresses.roam && self.may_readdress().is_ok();
+        if !roams || works || self.may_name(local) {
+            return;
+        }
+        let state = self.readdressing();
+        if !state.arriving.iter().any(|(address, _)| *address == local) {
+            state.arriving.push((local, now + state.again));
+            state.again = (state.again * 2).min(LONGEST_AGAIN);
+        }
+    }
+
+    /// Adds the addresses that are due, and removes those that did not come back in time. The last address stays until
+    /// another one comes.
+    pub(super) fn follow_addresses(&mut self, now: Instant) {
+        let Some(state) = &mut self.readdressing else { return };
+        let arrived = take_due(&mut state.arriving, now);
+        let departed = take_due(&mut state.departed, now);
+        for local in arrived {
+            self.arrive(now, local);
+        }
+        for local in departed {
+            self.depart(now, local);
+        }
+    }
+
+    fn arrive(&mut self, now: Instant, local: IpAddr) {
+        let own = |path: &crate::path::Path| path.local == local;
+        if self.paths.iter().any(|path| own(path) && (path.is_active() || path.detached)) {
+            return;
+        }
+        // It is known already if it failed.
+        if self.paths.iter().any(|path| !own(path) && path.may_carry()) {
+            self.drop_address(local);
+        } else {
+            self.paths.iter_mut().filter(|path| own(path)).for_each(|path| path.silent = true);
+        }
+        // If it reaches no address of the peer, there is nothing to do.
+        let _ = self.add_address(now, local);
+        let stranded = self.readdressing().stranded.take();
+        if let Some(old) = stranded.filter(|old| *old != local) {
+            self.depart(now, old);
+        }
+    }
+
+    fn depart(&mut self, now: Instant, local: IpAddr) {
+        if self.remove_address(now, local) == Err(AddressError::Last) {
+            self.readdressing().stranded = Some(local);
+        }
+    }
+}
+
+/// Takes the addresses whose time has come.
+fn take_due(waiting: &mut Vec<(IpAddr, Instant)>, now: Instant) -> Vec<IpAddr> {
+    let due = waiting.iter().filter(|(_, at)| *at <= now).map(|(address, _)| *address).collect();
+    waiting.retain(|(_, at)| *at > now);
+    due
+}

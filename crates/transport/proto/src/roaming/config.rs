@@ -1,0 +1,20 @@
+//! Options of address reconfiguration.
+
+use std::time::Duration;
+
+use crate::options::section;
+
+section! {
+    /// Addresses that come and go (RFC 5061).
+    pub struct AddressConfig {
+        /// Offer and accept changes of addresses while the association is up (RFC 5061). Needs `authentication`, because
+        /// only authenticated changes are accepted. Off.
+        address_reconfiguration: bool = false, Kind::Switch;
+        /// Tell the peer when addresses of this host come and go, so that the association moves along. Needs
+        /// `address_reconfiguration`. Off.
+        roam: bool = false, Kind::Switch, live;
+        /// How long an address that went away may come back before the peer is told, so that an interface that flaps
+        /// costs little. 2 s.
+        roam_patience: Duration = Duration::from_secs(2), Kind::millis(0, 3_600_000), live;
+    }
+}

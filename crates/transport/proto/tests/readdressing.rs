@@ -1,0 +1,339 @@
+//! Addresses that come and go while an association is up (RFC 5061).
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_harness::{Pair, addresses, craft};
+use anabranch_proto::{
+    AddressChange, AddressError, AssociationConfig, ConnectRequest, Event, Features, Notification,
+    PathState, ReconfigurationResult,
+};
+use anabranch_wire::kind;
+
+use AddressChange::{Added, Preferred, Removed};
+use ReconfigurationResult::{Failed, Performed};
+
+fn config() -> AssociationConfig {
+    AssociationConfig::default().with(|config| {
+        config.authentication.authentication = true;
+        config.addresses.address_reconfiguration = true;
+    })
+}
+
+fn roaming() -> AssociationConfig {
+    config().with(|config| config.addresses.roam = true)
+}
+
+/// Two hosts with these numbers of addresses, of which the association begins with the first one of each.
+fn pair(client: u8, server: u8, config: AssociationConfig) -> Pair {
+    let own = [addresses(0, client), addresses(1, server)];
+    let mut pair = Pair::with(own.clone(), Default::default(), config.clone());
+    for node in [0, 1] {
+        let first = [own[node][0]];
+        let now = pair.net.now();
+        pair.net.node_mut(node).endpoint.set_local_addresses(now, &first);
+    }
+    let mut request = ConnectRequest::new(vec![own[1][0]], Pair::PORT);
+    request.config = std::sync::Arc::new(config);
+    pair.connect_with(request);
+    assert!(pair.run_until(Duration::from_secs(1), |pair| pair.both_up()));
+    pair.run(Duration::from_secs(5));
+    pair.forget();
+    pair
+}
+
+fn change(
+    pair: &mut Pair,
+    node: usize,
+    what: AddressChange,
+    local: IpAddr,
+) -> Result<(), AddressError> {
+    let now = pair.net.now();
+    let mut association = pair.association_mut(node);
+    match what {
+        Added => association.add_address(now, local),
+        Removed => association.remove_address(now, local),
+        _ => association.prefer_address(now, local),
+    }
+}
+
+/// What a node was told of its own changes.
+fn own(pair: &Pair, node: usize) -> Vec<(AddressChange, IpAddr, ReconfigurationResult)> {
+    let events = pair.events[node].iter().filter_map(|event| match event {
+        Event::Notification(Notification::AddressChanged { change, address, result }) => {
+            Some((*change, *address, *result))
+        }
+        _ => None,
+    });
+    events.collect()
+}
+
+/// What a node was told of the peer's changes.
+fn of_peer(pair: &Pair, node: usize) -> Vec<(AddressChange, IpAddr)> {
+    let events = pair.events[node].iter().filter_map(|event| match event {
+        Event::Notification(Notification::PeerAddressChanged { change, remote }) => {
+            Some((*change, *remote))
+        }
+        _ => None,
+    });
+    events.collect()
+}
+
+fn paths(pair: &Pair, node: usize) -> Vec<(IpAddr, IpAddr, PathState)> {
+    let paths = pair.statistics(node).paths;
+    paths.iter().map(|path| (path.local, path.remote, path.state)).collect()
+}
+
+fn cut(pair: &mut Pair, address: IpAddr, up: bool) {
+    for other in addresses(0, 3).into_iter().chain(addresses(1, 3)) {
+        pair.net.set_up(address, other, up);
+        pair.net.set_up(other, address, up);
+    }
+}
+
+/// Sends data both ways and checks that all of it arrives.
+fn transfer(pair: &mut Pair) {
+    let before = [0, 1].map(|node| pair.received_len(node));
+    for node in [0, 1] {
+        assert!(pair.send(node, 0, vec![3; 50_000]));
+    }
+    pair.run(Duration::from_secs(20));
+    assert_eq!([0, 1].map(|node| pair.received_len(node) - before[node]), [50_000; 2]);
+}
+
+#[test]
+fn an_address_is_added_and_the_old_one_removed() {
+    let mut pair = pair(2, 1, config());
+    assert!(pair.statistics(0).features.has(Features::ADDRESS_RECONFIGURATION));
+    let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+    let peer = pair.addresses[1][0];
+    change(&mut pair, 0, Added, new).unwrap();
+    assert_eq!(change(&mut pair, 0, Added, new), Err(AddressError::Known));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(own(&pair, 0), [(Added, new, Performed)]);
+    assert_eq!(of_peer(&pair, 1), [(Added, new)]);
+    let both = |a, b| [(a, b, PathState::Active)];
+    assert_eq!(paths(&pair, 0), [both(old, peer), both(new, peer)].concat());
+    assert_eq!(paths(&pair, 1), [both(peer, old), both(peer, new)].concat());
+    transfer(&mut pair);
+    change(&mut pair, 0, Removed, old).unwrap();
+    assert_eq!(change(&mut pair, 0, Removed, old), Err(AddressError::Unknown));
+    assert_eq!(change(&mut pair, 0, Removed, new), Err(AddressError::Last));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(own(&pair, 0)[1..], [(Removed, old, Performed)]);
+    assert_eq!(of_peer(&pair, 1)[1..], [(Removed, old)]);
+    assert_eq!(paths(&pair, 0), both(new, peer));
+    assert_eq!(paths(&pair, 1), both(peer, new));
+    pair.forget();
+    transfer(&mut pair);
+    assert!(pair.net.trace.kept().iter().all(|(_, packet)| packet.from != old && packet.to != old));
+    assert_eq!(pair.closed, [None, None]);
+}
+
+/// Nothing but ASCONF leaves from an address before the peer has agreed to it, and every ASCONF is authenticated.
+// test: rfc5061 5.3 "containing the add is acknowledged, the sender MUST NOT use the"
+// test: rfc5061 4.1.1 "chunk MUST be sent in an authenticated way by using the mechanism"
+#[test]
+fn a_new_address_is_silent_until_the_peer_agrees() {
+    let mut pair = pair(2, 1, config());
+    let new = pair.addresses[0][1];
+    // The answers are lost for a while.
+    let old = pair.addresses[0][0];
+    cut(&mut pair, old, false);
+    cut(&mut pair, new, false);
+    pair.send(0, 0, vec![1; 20_000]);
+    change(&mut pair, 0, Added, new).unwrap();
+    pair.run(Duration::from_secs(20));
+    let of = |pair: &Pair| -> Vec<Vec<u8>> {
+        let kept = pair.net.trace.kept().iter().filter(|(_, packet)| packet.from == new);
+        kept.map(|(_, packet)| craft::kinds(&packet.bytes)).collect()
+    };
+    assert!(!of(&pair).is_empty(), "it is tried from the new address as well");
+    assert!(of(&pair).iter().all(|kinds| kinds[..] == [kind::AUTH, kind::ASCONF]));
+    cut(&mut pair, new, true);
+    pair.run(Duration::from_secs(120));
+    assert_eq!(pair.closed, [None, None]);
+    assert_eq!(own(&pair, 0), [(Added, new, Performed)]);
+    assert_eq!(pair.received_len(1), 20_000, "over the new address");
+}
+
+/// The old network is gone before the new one is there.
+#[test]
+fn an_association_moves_from_one_network_to_another() {
+    for config in [config(), roaming()] {
+        let roams = config.addresses.roam;
+        let mut pair = pair(2, 1, config);
+        let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+        assert!(pair.send(0, 0, vec![1; 300_000]) && pair.send(1, 0, vec![1; 300_000]));
+        pair.run(Duration::from_millis(60));
+        cut(&mut pair, old, false);
+        let now = pair.net.now();
+        pair.net.node_mut(0).endpoint.handle_local_address(now, old, false);
+        pair.run(Duration::from_secs(4));
+        let now = pair.net.now();
+        pair.net.node_mut(0).endpoint.handle_local_address(now, new, true);
+        if !roams {
+            change(&mut pair, 0, Added, new).unwrap();
+            change(&mut pair, 0, Removed, old).unwrap();
+        }
+        let done = |pair: &mut Pair| [0, 1].iter().all(|node| pair.received_len(*node) == 300_000);
+        assert!(pair.run_until(Duration::from_secs(20), done), "{:?}", pair.statistics(1));
+        pair.run(Duration::from_secs(5));
+        assert_eq!(own(&pair, 0), [(Added, new, Performed), (Removed, old, Performed)]);
+        assert_eq!(paths(&pair, 0).len(), 1);
+        assert_eq!(paths(&pair, 1).len(), 1);
+        transfer(&mut pair);
+        assert_eq!(pair.closed, [None, None]);
+    }
+}
+
+/// Data does not go to a new address before a heartbeat was answered there.
+// test: rfc5061 5.3 "receiver MUST use the path-verification procedure for the added"
+// test: rfc5061 5.3 "put into the UNCONFIRMED state and MUST have path verification"
+#[test]
+fn a_new_address_of_the_peer_is_verified_first() {
+    let mut pair = pair(3, 1, config());
+    let [old, new, other] = [0, 1, 2].map(|at| pair.addresses[0][at]);
+    let peer = pair.addresses[1][0];
+    // Nothing comes back from the new address.
+    pair.net.set_up(new, peer, false);
+    change(&mut pair, 0, Added, new).unwrap();
+    pair.run(Duration::from_secs(1));
+    change(&mut pair, 0, Preferred, new).unwrap();
+    assert!(pair.send(1, 0, vec![1; 100_000]));
+    pair.run(Duration::from_secs(30));
+    assert_eq!(pair.received_len(0), 100_000);
+    let to_new = pair.net.trace.kept().iter().filter(|(_, packet)| packet.to == new);
+    assert!(to_new.clone().count() > 0);
+    assert!(to_new.clone().all(|(_, packet)| craft::kinds(&packet.bytes) == [kind::HEARTBEAT]));
+    let now = paths(&pair, 1).into_iter().find(|(_, remote, _)| *remote == new);
+    assert_ne!(now.map(|(.., state)| state), Some(PathState::Active));
+    // The preference takes effect when it is.
+    assert_eq!(of_peer(&pair, 1), [(Added, new)]);
+    pair.net.set_up(new, peer, true);
+    pair.run(Duration::from_secs(120));
+    assert_eq!(of_peer(&pair, 1), [(Added, new), (Preferred, new)]);
+    pair.forget();
+    transfer(&mut pair);
+    let data = |to| {
+        let kept = pair.net.trace.kept().iter();
+        kept.filter(|(_, p)| p.to == to && craft::has(&p.bytes, kind::DATA)).count()
+    };
+    assert!(data(new) > 10 && data(old) == 0 && data(other) == 0);
+}
+
+#[test]
+fn both_sides_change_everything_at_once() {
+    let mut pair = pair(3, 3, config());
+    for round in 0..12 {
+        let (from, to) = (round % 3, (round + 1) % 3);
+        for node in [0, 1] {
+            let [old, new] = [pair.addresses[node][from], pair.addresses[node][to]];
+            change(&mut pair, node, Added, new).unwrap();
+            change(&mut pair, node, Removed, old).unwrap();
+        }
+        assert!(pair.send(0, 0, vec![1; 30_000]) && pair.send(1, 0, vec![1; 30_000]));
+        pair.run(Duration::from_secs(10));
+        let expected = |node: usize| (pair.addresses[node][to], pair.addresses[1 - node][to]);
+        for node in [0, 1] {
+            let (local, remote) = expected(node);
+            assert_eq!(paths(&pair, node), [(local, remote, PathState::Active)], "{round}");
+            assert_eq!(pair.received_len(node), 30_000 * (round + 1));
+        }
+    }
+    assert!(own(&pair, 0).iter().all(|(.., result)| *result == Performed));
+    assert_eq!(pair.closed, [None, None]);
+}
+
+/// An interface that flaps causes no requests, one that stays away causes two.
+#[test]
+fn a_flapping_interface_costs_little() {
+    let mut pair = pair(2, 1, roaming());
+    let [first, second] = [pair.addresses[0][0], pair.addresses[0][1]];
+    let set = |pair: &mut Pair, address, usable| {
+        cut(pair, address, usable);
+        let now = pair.net.now();
+        pair.net.node_mut(0).endpoint.handle_local_address(now, address, usable);
+    };
+    set(&mut pair, second, true);
+    pair.run(Duration::from_secs(1));
+    assert_eq!(own(&pair, 0), [(Added, second, Performed)]);
+    for round in 0..40 {
+        set(&mut pair, first, round % 2 == 1);
+        pair.run(Duration::from_millis(1500));
+    }
+    transfer(&mut pair);
+    assert_eq!(own(&pair, 0).len(), 1);
+    set(&mut pair, first, false);
+    pair.run(Duration::from_secs(3));
+    assert_eq!(own(&pair, 0)[1..], [(Removed, first, Performed)]);
+    // The last one is never given up, until another one comes.
+    set(&mut pair, second, false);
+    pair.run(Duration::from_secs(10));
+    assert_eq!(own(&pair, 0).len(), 2);
+    set(&mut pair, first, true);
+    pair.run(Duration::from_secs(10));
+    assert_eq!(own(&pair, 0)[2..], [(Added, first, Performed), (Removed, second, Performed)]);
+    transfer(&mut pair);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_by_name() {
+    let mut pair = pair(2, 1, AssociationConfig::default());
+    let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+    assert_eq!(change(&mut pair, 0, Added, new), Err(AddressError::NotNegotiated));
+    let mut pair = self::pair(2, 1, config());
+    for (what, address, error) in [
+        (Added, "2001:db8::1".parse().unwrap(), AddressError::Unreachable),
+        (Added, "224.0.0.1".parse().unwrap(), AddressError::Unreachable),
+        (Added, "0.0.0.0".parse().unwrap(), AddressError::Unreachable),
+        (Added, old, AddressError::Known),
+        (Removed, new, AddressError::Unknown),
+        (Preferred, new, AddressError::Unknown),
+        (Removed, old, AddressError::Last),
+    ] {
+        assert_eq!(change(&mut pair, 0, what, address), Err(error), "{what} {address}");
+    }
+    pair.shutdown(0);
+    assert_eq!(change(&mut pair, 0, Added, new), Err(AddressError::NotUp));
+}
+
+/// A peer that restarts has the addresses of its new handshake; what was asked for meanwhile fails.
+#[test]
+fn requests_end_with_the_association() {
+    let mut pair = pair(2, 1, config());
+    let new = pair.addresses[0][1];
+    let old = pair.addresses[0][0];
+    cut(&mut pair, old, false);
+    cut(&mut pair, new, false);
+    change(&mut pair, 0, Added, new).unwrap();
+    change(&mut pair, 0, Preferred, new).unwrap();
+    pair.abort(0);
+    pair.take();
+    assert_eq!(own(&pair, 0), [(Added, new, Failed), (Preferred, new, Failed)]);
+}
+
+/// Losses of any of the packets change nothing in the end.
+#[test]
+fn every_packet_may_be_lost() {
+    for lost in 0..8_u32 {
+        for count in 1..4 {
+            let mut pair = pair(2, 1, config());
+            let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+            change(&mut pair, 0, Added, new).unwrap();
+            change(&mut pair, 0, Removed, old).unwrap();
+            pair.run(Duration::from_millis(u64::from(lost) * 5));
+            for address in [old, new] {
+                cut(&mut pair, address, false);
+            }
+            pair.run(Duration::from_millis(15 * count));
+            for address in [old, new] {
+                cut(&mut pair, address, true);
+            }
+            pair.run(Duration::from_secs(30));
+            assert_eq!(own(&pair, 0), [(Added, new, Performed), (Removed, old, Performed)]);
+            assert_eq!(of_peer(&pair, 1), [(Added, new), (Removed, old)]);
+            transfer(&mut pair);
+        }
+    }
+}
