@@ -54,6 +54,8 @@ fn address_state(change: AddressChange) -> i32 {
     match change {
         AddressChange::Available => 0,
         AddressChange::Unreachable => 1,
+        AddressChange::Removed => 2,
+        AddressChange::Added => 3,
         AddressChange::MadePrimary => 4,
         AddressChange::Confirmed => 5,
         AddressChange::PotentiallyFailed => 6,

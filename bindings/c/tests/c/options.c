@@ -51,7 +51,7 @@ static void all_events(void)
     CHECK(anabranch_close(fd) == 0);
 }
 
-/* There is no ASCONF, and programs need not notice. */
+/* The sockets do not use ASCONF, and programs need not notice. */
 static void auto_asconf(void)
 {
     int fd = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);

@@ -73,12 +73,12 @@ pub use anabranch_proto::config::{
     RetransmissionPrecedence, RtoFloor, SharedKeys, SlowPaths, Vigilance,
 };
 pub use anabranch_proto::{
-    AssociationState, AuthenticationChange, Blocked, Blocking, CloseReason, Counter, CounterKind,
-    Counters, Detail, Features, GivenUpBy, GivenUpMessages, HeldBack, InQlog, InSockets, Message,
-    NoSuchPath, Notification, NotificationKind, Number, OutgoingMessage, PathId, PathMetrics,
-    PathState, PathStatistics, PathTotals, Payload, Ppid, ReconfigurationError,
-    ReconfigurationResult, Reliability, RetransmissionQueue, Statistics, StreamDirection,
-    StreamPriority, Unit,
+    AddressChange, AddressError, AssociationState, AuthenticationChange, Blocked, Blocking,
+    CloseReason, Counter, CounterKind, Counters, Detail, Features, GivenUpBy, GivenUpMessages,
+    HeldBack, InQlog, InSockets, Message, NoSuchPath, Notification, NotificationKind, Number,
+    OutgoingMessage, PathId, PathMetrics, PathState, PathStatistics, PathTotals, Payload, Ppid,
+    ReconfigurationError, ReconfigurationResult, Reliability, RetransmissionQueue, Statistics,
+    StreamDirection, StreamPriority, Unit,
 };
 pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::{Association, Events, RecvError, RecvStream, Reservation, SendStream};

@@ -132,6 +132,9 @@ fn data_settings() -> impl IntoIterator<Item = Setting> {
         mtu.base = 777;
         mtu.max = 7777;
         mtu.raise_interval = ODD;
+        addresses.address_reconfiguration = true;
+        addresses.roam = true;
+        addresses.roam_patience = ODD;
         authentication.authentication = true;
         authentication.require_authentication = true;
         authentication.authenticated_chunks = ChunkTypes::of(&[0, 77]);
@@ -206,7 +209,7 @@ fn the_controller_and_the_keys_are_the_fields_of_associations_without_a_name() {
     ]
     .concat()
     .into_iter()
-    .chain(["mtu", "authentication", "keys", "controller"])
+    .chain(["mtu", "addresses", "authentication", "keys", "controller"])
     .collect();
     assert_eq!(fields, named);
 }

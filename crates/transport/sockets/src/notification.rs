@@ -179,6 +179,10 @@ pub enum AddressChange {
     Available,
     /// SCTP_ADDR_UNREACHABLE: it can no longer be reached.
     Unreachable,
+    /// SCTP_ADDR_REMOVED: it is no longer the peer's.
+    Removed,
+    /// SCTP_ADDR_ADDED: it is the peer's, too.
+    Added,
     /// SCTP_ADDR_MADE_PRIM: data goes there from now on.
     MadePrimary,
     /// SCTP_ADDR_CONFIRMED: it was verified.

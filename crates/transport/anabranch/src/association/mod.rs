@@ -4,6 +4,7 @@ mod events;
 mod handle;
 mod recv_stream;
 mod reservation;
+mod roaming;
 mod send_stream;
 
 use std::net::{IpAddr, SocketAddr};

@@ -330,6 +330,27 @@ impl State {
         self.report(id, Event::SendFailed(failed));
     }
 
+    /// Reports that the peer changed its addresses.
+    fn address_changed(
+        &mut self,
+        id: AssocId,
+        change: anabranch::AddressChange,
+        remote: std::net::IpAddr,
+    ) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let address = peer.address(remote);
+        let change = match change {
+            anabranch::AddressChange::Added => AddressChange::Added,
+            anabranch::AddressChange::Removed => {
+                peer.reachable.remove(&remote);
+                AddressChange::Removed
+            }
+            _ => AddressChange::MadePrimary,
+        };
+        let address = if self.options.mapped { family::mapped(address) } else { address };
+        self.report(id, Event::PeerAddrChange { address, change });
+    }
+
     /// Reports an event of an association.
     pub(super) fn happened(&mut self, socket: &Socket, id: AssocId, event: &Notification) {
         let mapped = self.options.mapped;
@@ -363,6 +384,9 @@ impl State {
                 let address = shown(peer.address(*remote));
                 let change = AddressChange::MadePrimary;
                 self.report(id, Event::PeerAddrChange { address, change });
+            }
+            Notification::PeerAddressChanged { change, remote } => {
+                self.address_changed(id, *change, *remote);
             }
             // Without room, a message still waits to be sent.
             Notification::SenderDry if peer.has_room() => self.report(id, Event::SenderDry),

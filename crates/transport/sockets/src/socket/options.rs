@@ -50,7 +50,7 @@ pub struct Options {
     pub whole: bool,
     /// SCTP_EXPLICIT_EOR (RFC 6458 section 8.1.26): a message goes on until a call with SCTP_EOR.
     pub explicit_end: bool,
-    /// SCTP_AUTO_ASCONF, which has no effect: there is no ASCONF.
+    /// SCTP_AUTO_ASCONF, which has no effect: sockets do not change addresses while an association is up.
     pub auto_asconf: bool,
     /// SO_KEEPALIVE, which has no effect: heartbeats keep associations alive anyway.
     pub keepalive: bool,
