@@ -7,7 +7,7 @@ use clap::{ColorChoice, Command};
 use crate::config_file::offer;
 
 /// Headings of options for experts, which only `--help=all` shows.
-const ADVANCED: [&str; 12] = [
+const ADVANCED: [&str; 13] = [
     "SCTP",
     "Timers",
     "Paths",
@@ -18,6 +18,7 @@ const ADVANCED: [&str; 12] = [
     "Receiving",
     "Sending",
     "Path MTU",
+    "Addresses that come and go",
     "Authentication",
     "Protocol",
 ];

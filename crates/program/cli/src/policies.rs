@@ -108,6 +108,7 @@ fn heading(section: &str) -> &'static str {
         "receiving" => "Receiving",
         "sending" => "Sending",
         "mtu" => "Path MTU",
+        "addresses" => "Addresses that come and go",
         "authentication" => "Authentication",
         _ => "Protocol",
     }
@@ -208,6 +209,14 @@ impl PolicyOptions {
             // The parser has validated it.
             let set = config.set(option.name, value);
             debug_assert!(set.is_ok(), "{set:?}");
+        }
+        // Turn on what an option needs, unless the user gave that.
+        let given = |name: &str| self.given.iter().any(|(_, option, _)| option.name == name);
+        if config.addresses.roam && !given("address_reconfiguration") {
+            config.addresses.address_reconfiguration = true;
+        }
+        if config.addresses.address_reconfiguration && !given("authentication") {
+            config.authentication.authentication = true;
         }
     }
 }
