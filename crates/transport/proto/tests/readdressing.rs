@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch_harness::{Pair, addresses, craft};
+use anabranch_harness::{Datagram, Pair, addresses, craft};
 use anabranch_proto::{
     AddressChange, AddressError, AssociationConfig, ConnectRequest, Event, Features, Notification,
     PathState, ReconfigurationResult,
 };
-use anabranch_wire::kind;
+use anabranch_wire::{Packet, kind};
 
 use AddressChange::{Added, Preferred, Removed};
 use ReconfigurationResult::{Failed, Performed};
@@ -55,6 +55,28 @@ fn change(
         Removed => association.remove_address(now, local),
         _ => association.prefer_address(now, local),
     }
+}
+
+/// A client with private addresses, and a server with one that is not, so that the client's mean nothing to it.
+fn behind_translators(config: AssociationConfig) -> Pair {
+    let own = [addresses(0, 2), vec![IpAddr::from([203, 0, 113, 1])]];
+    let mut pair = Pair::with(own.clone(), Default::default(), config.clone());
+    let now = pair.net.now();
+    pair.net.node_mut(0).endpoint.set_local_addresses(now, &own[0][..1]);
+    let mut request = ConnectRequest::new(own[1].clone(), Pair::PORT);
+    request.config = std::sync::Arc::new(config);
+    pair.connect_with(request);
+    assert!(pair.run_until(Duration::from_secs(1), |pair| pair.both_up()));
+    pair.run(Duration::from_secs(5));
+    pair.forget();
+    pair
+}
+
+/// The addresses in the requests of the ASCONF chunks that a node sent.
+fn requested(pair: &Pair, node: usize) -> Vec<String> {
+    let packets = pair.sent(node).into_iter();
+    let asked = packets.filter(|(_, bytes)| craft::has(bytes, kind::ASCONF));
+    asked.map(|(_, bytes)| Packet::parse(&bytes).unwrap().to_string()).collect()
 }
 
 /// What a node was told of its own changes.
@@ -335,5 +357,60 @@ fn every_packet_may_be_lost() {
             assert_eq!(of_peer(&pair, 1), [(Added, new), (Removed, old)]);
             transfer(&mut pair);
         }
+    }
+}
+
+/// An address that means nothing to the peer is not named: the peer takes the source of the packet.
+// test: rfc6951 3.2 "described in RFC5061 MUST be used only with"
+// test: rfc6951 5.7 "protocol extension RFC5061 MUST be used with wildcard"
+// test: rfc5061 4.2.1 "source address of the packet MUST be added"
+// test: rfc5061 4.2.2 "source address of the packet MUST be deleted"
+#[test]
+fn addresses_behind_a_translator_are_not_named() {
+    let mut pair = behind_translators(config());
+    let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+    change(&mut pair, 0, Added, new).unwrap();
+    change(&mut pair, 0, Removed, old).unwrap();
+    pair.run(Duration::from_secs(2));
+    assert_eq!(own(&pair, 0), [(Added, new, Performed), (Removed, old, Performed)]);
+    assert_eq!(of_peer(&pair, 1), [(Added, new), (Removed, old)]);
+    let requests = requested(&pair, 0);
+    assert!(requests.iter().all(|text| text.contains("[0.0.0.0]")), "{requests:?}");
+    transfer(&mut pair);
+    assert_eq!(paths(&pair, 0).len(), 1);
+}
+
+/// Somebody has recorded the requests, and sends them again, also from an address of their own.
+#[test]
+fn recorded_requests_change_nothing() {
+    for mut pair in [pair(2, 1, config()), behind_translators(config())] {
+        let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+        change(&mut pair, 0, Added, new).unwrap();
+        pair.run(Duration::from_secs(1));
+        change(&mut pair, 0, Removed, old).unwrap();
+        pair.run(Duration::from_secs(1));
+        let requests: Vec<_> = (pair.sent(0).into_iter())
+            .filter(|(_, bytes)| craft::has(bytes, kind::ASCONF))
+            .map(|(_, bytes)| bytes)
+            .collect();
+        assert!(requests.len() >= 2);
+        let before = (paths(&pair, 1), of_peer(&pair, 1));
+        let attacker = IpAddr::from([198, 51, 100, 66]);
+        pair.forget();
+        for bytes in requests {
+            for from in [attacker, old, new] {
+                let to = pair.addresses[1][0];
+                let bytes = bytes.clone();
+                let packet =
+                    Datagram { from, to, udp_port: 9899, ecn: None, dont_fragment: false, bytes };
+                pair.net.deliver(packet);
+                pair.take();
+            }
+        }
+        pair.run(Duration::from_secs(30));
+        assert_eq!((paths(&pair, 1), of_peer(&pair, 1)), before);
+        let told = pair.net.trace.kept().iter().filter(|(_, packet)| packet.to == attacker);
+        assert_eq!(told.count(), 0, "nothing goes to whom the association does not know");
+        transfer(&mut pair);
     }
 }
