@@ -10,6 +10,7 @@ mod forgers;
 mod interleaved;
 mod liars;
 mod memory;
+mod movers;
 mod off_path;
 mod restarts;
 mod sealed;
@@ -91,10 +92,11 @@ pub(crate) fn quiet() -> AssociationConfig {
 
 type Group = (&'static str, fn() -> Vec<Attack>);
 
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     ("Floods", floods::all),
     ("Strangers off the path", off_path::all),
     ("Forgers without the secret", forgers::all),
+    ("Addresses that change", movers::all),
     ("Sealed paths", sealed::all),
     ("Restarts and old cookies", restarts::all),
     ("Shared and listed addresses", shared_address::all),
