@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use anabranch_proto::{AssociationId, CloseReason};
+use anabranch_proto::{AddressChange, AssociationId, CloseReason};
+use anabranch_wire::cause_code;
 
 use super::{End, Run};
 use crate::Report;
+use crate::options::Whim;
 
 /// Fails for a lost message. All checks that find one call this function, so that it is one failure: with fewer faults
 /// another check may find it first.
@@ -46,6 +48,7 @@ impl Run {
                             || self.rebooted
                             || self.any_other_reason(node)
                             || self.peer_is_done(node)
+                            || self.came_from_a_removed_address(reason)
                             || end.shut.is_some_and(|_| !end.up);
                         assert!(excused, "node {node}: {reason} without a cause");
                         self.nothing_lost(node, end.id);
@@ -75,6 +78,15 @@ impl Run {
                 })
             })
             || self.users[1 - node].ends.is_empty()
+    }
+
+    /// Whether a host that lost its state began again from an address that it had removed: the peer takes that for an
+    /// attack (RFC 9260 section 5.2.2).
+    fn came_from_a_removed_address(&self, reason: &CloseReason) -> bool {
+        let removes = |whim: &Whim| matches!(whim, Whim::Address(AddressChange::Removed, _));
+        let code = Some(cause_code::RESTART_WITH_NEW_ADDRESSES);
+        matches!(reason, CloseReason::PeerAbort { code: of, .. } if *of == code)
+            && self.options.whims.iter().any(|(_, _, whim)| removes(whim))
     }
 
     /// Whether a node's user aborted a handshake that the node had started. Its COOKIE ECHO may arrive late, at an

@@ -254,6 +254,10 @@ impl Association {
                 InitAnswer::Discard
             }
             State::Closed => InitAnswer::Discard,
+            // A late copy of the INIT that began the association lists addresses that the peer has removed since.
+            _ if peer.tag == self.identity.peer_tag && self.readdressing.is_some() => {
+                InitAnswer::Discard
+            }
             // req: rfc9260 5.2.2 "the endpoint MUST respond"
             // req: rfc9260 5.2.2 "MUST check to see if the unexpected"
             // req: rfc9260 5.2.1 "then the entire INIT chunk MUST be discarded"

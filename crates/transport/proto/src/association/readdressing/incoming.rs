@@ -96,7 +96,10 @@ impl Association {
         let port = arrival.remote_udp_port;
         let wanted = paths_to(now, &[remote], first, port, &self.config, &self.surroundings);
         let mut added = None;
-        for path in wanted {
+        for mut path in wanted {
+            // Nothing leaves from an address that comes or goes.
+            path.silent = !self.surroundings.locals.contains(&path.local)
+                || self.paths.iter().any(|other| other.local == path.local && other.silent);
             let id = self.paths.push(path);
             added = added.or(id);
             // req: rfc5061 5.3 "put into the UNCONFIRMED state and MUST have path verification"
@@ -202,14 +205,8 @@ impl Association {
                 break;
             }
         }
-        if let Some(path) = state.arrived.take()
-            && path != self.paths.active()
-        {
-            // The request for it came after one that failed.
-            let remote = self.paths[path].remote;
-            self.paths[path].disown();
-            self.retain_paths(|path| path.remote != remote);
-        }
+        // The request for it may have come after one that failed. The rest of the packet still needs the path.
+        state.unwanted = state.arrived.take();
         answer.into()
     }
 

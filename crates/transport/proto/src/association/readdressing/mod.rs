@@ -60,6 +60,8 @@ pub(super) struct Readdressing {
     heard: Option<(PathId, Bytes)>,
     /// A path that was made for the source of the packet that is read, and that the peer has to add yet.
     arrived: Option<PathId>,
+    /// Such a path that the peer did not add. It is removed at the end of the packet.
+    unwanted: Option<PathId>,
     /// Addresses of the peer that none of the present addresses of this side reaches.
     beyond: Vec<IpAddr>,
     /// An address of the peer that is to be the primary one as soon as it is verified.
@@ -99,6 +101,7 @@ impl Readdressing {
             answer: None,
             heard: None,
             arrived: None,
+            unwanted: None,
             beyond: Vec::new(),
             preferred: None,
             arriving: Vec::new(),
@@ -267,6 +270,7 @@ impl Association {
                 self.sender.redirect(id, open);
             }
         }
+        self.choose_after_removal();
     }
 
     /// When [`on_readdressing_timeout`](Self::on_readdressing_timeout) must be called.

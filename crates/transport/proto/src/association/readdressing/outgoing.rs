@@ -74,7 +74,11 @@ impl Association {
                     rest.is_some() && here
                 }
             };
-            if !fits || changes.len() >= MOST_REQUESTS {
+            // If the first request about an address fails, so does the second, which would say something else.
+            let again = changes.iter().any(|earlier| {
+                earlier.address == address && earlier.what != AddressChange::Preferred
+            });
+            if !fits || again || changes.len() >= MOST_REQUESTS {
                 break;
             }
             state.wishes.pop_front();
@@ -135,6 +139,10 @@ impl Association {
         for change in &changes {
             if change.what == AddressChange::Removed {
                 self.silence(change.address);
+                if let Some(source) = source.filter(|_| !self.may_name(change.address)) {
+                    // The wildcard removes all others, also those that reach no address of the peer at present.
+                    self.surroundings.locals = [source].into();
+                }
             }
         }
         (state.asked, state.source, state.last, state.first_sent) = (changes, source, None, None);
@@ -177,7 +185,7 @@ impl Association {
     // req: rfc5061 5.3 "MUST be considered a valid destination address for the reception"
     // req: rfc5061 5.3 "used as a source address for any subsequent packets"
     // req: rfc5061 5.3 "any datagrams that arrive before the ASCONF-ACK destined to"
-    fn silence(&mut self, local: IpAddr) {
+    pub(super) fn silence(&mut self, local: IpAddr) {
         let goes: Vec<PathId> =
             self.paths.iter().filter(|path| path.local == local).map(|path| path.id).collect();
         for id in &goes {
@@ -206,7 +214,10 @@ impl Association {
     // req: rfc5061 5.1.1 "that these transfers MUST NOT cause congestion within"
     // req: rfc5061 4.1.1 "chunk MUST be sent in an authenticated way by using the mechanism"
     fn send_changes(&mut self, now: Instant, state: &mut Readdressing) {
-        let Some(path) = self.path_for_changes(state) else { return };
+        let Some(path) = self.path_for_changes(state).or_else(|| self.give_up_source(now, state))
+        else {
+            return;
+        };
         let Some((_, chunk)) = state.requests.due() else { return };
         let chunk = chunk.clone();
         let rto = self.paths[path].rtt.rto();
@@ -219,6 +230,17 @@ impl Association {
         let waits = |control: &Control| matches!(control, Control::Asconf(same) if *same == chunk);
         self.outbox.chunks.retain(|(_, control)| !waits(control));
         self.queue(path, Control::Asconf(chunk));
+    }
+
+    /// Gives up requests that had to come from an address which reaches no address of the peer any more. Their chunk is
+    /// still sent, because the peer expects its number; it changes nothing then but the peer's view of addresses that are
+    /// gone.
+    fn give_up_source(&mut self, now: Instant, state: &mut Readdressing) -> Option<PathId> {
+        state.source.take()?;
+        for change in std::mem::take(&mut state.asked) {
+            self.end_change(now, change, ReconfigurationResult::Failed, None);
+        }
+        if self.is_closed() { None } else { self.path_for_changes(state) }
     }
 
     /// The path for the chunk: one that works, then one of an address that it adds, then any other. A path that it took
@@ -296,6 +318,11 @@ impl Association {
     // req: rfc5061 5.1 "sent arrives, the sender MUST stop the T-4 RTO timer, and clear"
     pub(in crate::association) fn settle_changes(&mut self, now: Instant, path: PathId) {
         let Some(state) = &mut self.readdressing else { return };
+        if let Some(unwanted) = state.unwanted.take() {
+            self.retain_paths(|path| path.id != unwanted);
+            self.choose_after_removal();
+        }
+        let Some(state) = &mut self.readdressing else { return };
         let Some((serial, parameters)) = state.answer.take() else { return };
         // req: rfc5061 5.3 "is outstanding, the endpoint MUST ABORT the association"
         let ahead = serial.wrapping_sub(state.requests.next()) < 1 << 31;
@@ -317,6 +344,11 @@ impl Association {
             if self.is_closed() {
                 return;
             }
+        }
+        // Nothing comes or goes now, so what is still silent was removed with others.
+        if self.paths.iter().any(|path| !path.silent) {
+            self.retain_paths(|path| !path.silent);
+            self.choose_after_removal();
         }
         self.advance_readdressing(now);
     }
@@ -369,7 +401,7 @@ impl Association {
 
     /// Drops the paths of an address that the peer has forgotten. Those of its addresses that had no other path are kept
     /// in mind for the next address of this side.
-    pub(super) fn drop_address(&mut self, local: IpAddr) {
+    fn drop_address(&mut self, local: IpAddr) {
         let before: Vec<IpAddr> = self.remotes().collect();
         self.retain_paths(|path| path.local != local);
         self.choose_after_removal();
@@ -464,9 +496,14 @@ fn results(asked: &[Change], answer: Parameters<'_>) -> Vec<ReconfigurationResul
     let first = failed.iter().map(|(correlation, _)| *correlation).min();
     (0..)
         .zip(asked)
-        .map(|(correlation, _)| {
+        .map(|(correlation, change)| {
             if let Some((_, code)) = failed.iter().find(|(of, _)| *of == correlation) {
+                let removed = change.what == AddressChange::Removed;
                 return match code {
+                    // The peer does not have the address.
+                    Some(cause_code::UNRESOLVABLE_ADDRESS) if removed => {
+                        ReconfigurationResult::Performed
+                    }
                     Some(cause_code::RESOURCE_SHORTAGE | cause_code::NO_AUTHORIZATION) => {
                         ReconfigurationResult::Denied
                     }

@@ -72,11 +72,9 @@ impl Association {
         if self.paths.iter().any(|path| own(path) && (path.is_active() || path.detached)) {
             return;
         }
-        // It is known already if it failed.
-        if self.paths.iter().any(|path| !own(path) && path.may_carry()) {
-            self.drop_address(local);
-        } else {
-            self.paths.iter_mut().filter(|path| own(path)).for_each(|path| path.silent = true);
+        // It is known already if it failed. If it is silent, another change of it is under way.
+        if self.paths.iter().any(|path| own(path) && !path.silent) {
+            self.silence(local);
         }
         // If it reaches no address of the peer, there is nothing to do.
         let _ = self.add_address(now, local);
