@@ -262,7 +262,10 @@ impl Association {
         first: RawChunk<'_>,
     ) {
         let Some(path) = self.path_of(arrival.local, arrival.remote) else { return };
-        if self.is_closed() || self.is_about_gone_address(arrival) {
+        if self.is_closed() {
+            return;
+        }
+        if first.kind == anabranch_wire::kind::ABORT && self.is_about_gone_address(arrival) {
             return;
         }
         // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" an address that is not verified may be another host's, or lead through another NAT: the peer is there

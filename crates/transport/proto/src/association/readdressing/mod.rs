@@ -70,9 +70,9 @@ pub(super) struct Readdressing {
     arriving: Vec<(IpAddr, Instant)>,
     /// How long the next failed one waits.
     again: Duration,
-    /// Addresses of this host that went away, and when the peer is told.
+    /// Addresses of this host that went away, and when this side tells the peer.
     departed: Vec<(IpAddr, Instant)>,
-    /// The last address, which went away, too. The peer is told when another one was added.
+    /// The last address, which went away, too. This side tells the peer when it has added another one.
     stranded: Option<IpAddr>,
     counts: AddressCounters,
 }
@@ -331,8 +331,8 @@ impl Association {
         self.readdressing.is_some() && !self.paths.iter().any(Path::may_carry)
     }
 
-    /// Whether a packet from a host that does not know the association came to an address that goes, or has gone: the
-    /// peer has forgotten only the address.
+    /// Whether an ABORT of a host that does not know the association came to an address that goes, or has gone: the peer
+    /// has forgotten only the address.
     // req: rfc5061 5.3 "Chunks arriving destined to the IP address being deleted MUST be"
     pub(super) fn is_about_gone_address(&self, arrival: &Arrival) -> bool {
         let stays = |path: &Path| path.local == arrival.local && !path.silent;

@@ -32,7 +32,10 @@ impl Association {
         if !self.state.acknowledges() {
             return;
         }
-        if state.requests.is_free() && matches!(self.state, State::Established) {
+        if state.requests.is_free()
+            && !state.wishes.is_empty()
+            && matches!(self.state, State::Established)
+        {
             let (changes, source) = self.next_changes(state);
             if changes.is_empty() {
                 return;

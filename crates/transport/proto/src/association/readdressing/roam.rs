@@ -1,7 +1,7 @@
 //! Tells the peer when addresses of this host come and go.
 //!
 //! A new address is added as soon as its routes have had time to follow. One that went away may come back within the
-//! option `roam_patience`, before the peer is told: its paths rest meanwhile, so nothing is lost by waiting, and an
+//! option `roam_patience`, before this side tells the peer: its paths rest meanwhile, so nothing is lost by waiting, and an
 //! interface that flaps causes no requests. An address behind a translator that fails is added once more, because the
 //! translator may show the peer another one now.
 
