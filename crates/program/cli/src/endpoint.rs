@@ -12,8 +12,8 @@ use anabranch::runtime::{Runtime, TokioRuntime};
 use anabranch::seal::Seal;
 use anabranch::{
     Association, AssociationConfig, BindError, Builder, ConnectError, ConnectOptions, Endpoint,
-    EndpointConfig, EventLog, ListenOptions, Notification, PathState, SCTP_UDP_PORT, Statistics,
-    VantagePoint,
+    EndpointConfig, EventLog, Features, ListenOptions, Notification, PathState, SCTP_UDP_PORT,
+    Statistics, VantagePoint,
 };
 use anabranch_http::{Authority, Host};
 use tokio::task::{JoinHandle, JoinSet};
@@ -340,6 +340,18 @@ pub(crate) struct Peer<'a> {
 }
 
 impl Peer<'_> {
+    /// Says so if the user wants an association that moves to other networks, and the peer does not agree.
+    fn note_roaming(&self, association: &Association) {
+        let agreed = association.statistics().features.has(Features::ADDRESS_RECONFIGURATION);
+        if association.config().addresses.roam && !agreed {
+            complain(&format!(
+                "{} does not accept changes of addresses, so --roam has no effect: start it with \
+                 --address-reconfiguration",
+                self.authority
+            ));
+        }
+    }
+
     /// Establishes an association.
     pub(crate) async fn connect(
         &self,
@@ -358,7 +370,11 @@ impl Peer<'_> {
                  same family?",
                 self.authority
             ))),
-            Ok(connected) => connected.map_err(Failure::failed),
+            Ok(connected) => {
+                let association = connected.map_err(Failure::failed)?;
+                self.note_roaming(&association);
+                Ok(association)
+            }
             Err(_) => {
                 let (carrier, port) = match self.transport {
                     Transport::Sctp => ("IP protocol 132", String::new()),

@@ -139,6 +139,20 @@ fn profiles_and_captures() {
     }
 }
 
+/// A client that should move to other networks says so if its server does not go along.
+#[test]
+fn roaming_needs_both_sides() {
+    let listen = ["--listen", "127.0.0.1:8080", "--udp-port", "0"];
+    for (options, agrees) in [(&["--address-reconfiguration"][..], true), (&[], false)] {
+        let site = Site::new(&[100_000]);
+        let server = Server::start(&[&listen[..], options].concat(), &site.path());
+        let ended = get(&site, &server, "127.0.0.1", &["--roam"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains("--roam has no effect"), !agrees, "{}", ended.stderr);
+        site.assert_copied();
+    }
+}
+
 #[test]
 fn bad_input_is_answered_with_a_sentence() {
     let site = Site::new(&[1]);
