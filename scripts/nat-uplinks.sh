@@ -1,6 +1,26 @@
 # Functions for scripts with a client whose uplinks are behind address translators of their own. Sourced, not run; the
 # script sets `prefix` for the names of its namespaces: c is the client, s the server, n1, n2 and so on the translators.
-# The server has the address 10.79.9.1. Needs root, iproute2 and nftables.
+# The server has the address 10.79.9.1. `directory` is for files of the script, and `started` for the processes that it
+# starts; all of that goes when the script ends. Needs root, iproute2 and nftables.
+
+directory=$(mktemp -d)
+started=
+clean() {
+    # They may have ended by themselves.
+    [ -z "$started" ] || kill $started 2>/dev/null || true
+    delete_namespaces
+    rm -rf "$directory"
+}
+trap clean EXIT
+
+# Ends the script with code 3, which means 'cannot be run here', without root or one of these programs.
+need() {
+    local program
+    for program in ip nft "$@"; do
+        command -v "$program" >/dev/null || { echo "$(basename "$0"): $program is missing" >&2; exit 3; }
+    done
+    [ "$(id -u)" = 0 ] || { echo "$(basename "$0"): root is needed" >&2; exit 3; }
+}
 
 # A command in a namespace. Start programs in the background without it: '$!' would be that of a shell around them.
 ns() { ip netns exec "$prefix$1" "${@:2}"; }

@@ -1,28 +1,16 @@
 #!/usr/bin/env bash
-# A host that changes networks during a download: two uplinks behind address translators of their own, of which only one
-# is up at a time, with a gap between them; then both at once, and the first one goes. The file must arrive whole. Needs
+# A host that changes networks during a download: two uplinks, each behind its own address translator. At first only one is
+# up at a time, with a gap between them; then both are, and one goes. The file must arrive whole. Needs
 # root, iproute2 and nftables; exits with code 3 without them.
 #
 #     scripts/roam.sh PROGRAM
 set -euo pipefail
 program=$(realpath "$1")
-for needed in ip nft tc; do
-    command -v "$needed" >/dev/null || { echo "roam: $needed is missing" >&2; exit 3; }
-done
-[ "$(id -u)" = 0 ] || { echo "roam: root is needed" >&2; exit 3; }
 prefix=roam$$
 # An address that is not private, so that the client knows that its own means nothing there.
 server=203.0.113.1
 . "$(dirname "$0")/nat-uplinks.sh"
-
-clean() {
-    [ -z "${started:-}" ] || kill $started 2>/dev/null || true
-    delete_namespaces
-    rm -rf "$directory"
-}
-directory=$(mktemp -d)
-started=
-trap clean EXIT
+need tc
 
 make_namespaces 2
 ns s ip addr add "$server/32" dev lo

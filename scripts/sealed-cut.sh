@@ -10,14 +10,7 @@ cargo build --quiet -p anabranch --features seal --example sealed
 program=${CARGO_TARGET_DIR:-target}/debug/examples/sealed
 prefix=sealed$$
 . scripts/nat-uplinks.sh
-
-clean() {
-    [ -z "${server:-}" ] || kill "$server" 2>/dev/null || true
-    delete_namespaces
-    rm -rf "$directory"
-}
-directory=$(mktemp -d)
-trap clean EXIT
+need tc
 
 make_namespaces 2
 for number in 1 2; do
@@ -27,7 +20,7 @@ for number in 1 2; do
 done
 
 ip netns exec "${prefix}s" "$program" listen 10.79.9.1:9899 >"$directory/invitation" &
-server=$!
+server=$! started=$!
 until [ -s "$directory/invitation" ]; do sleep 0.1; done
 (
     sleep "$cut"

@@ -8,15 +8,7 @@ set -euo pipefail
 program=$(realpath "$1") bytes=${2:-500000000}
 prefix=send$$
 . "$(dirname "$0")/nat-uplinks.sh"
-
-clean() {
-    [ -z "$started" ] || kill $started 2>/dev/null || true
-    delete_namespaces
-    rm -rf "$directory"
-}
-directory=$(mktemp -d)
-started=
-trap clean EXIT
+need tc
 
 make_namespaces 2
 for number in 1 2; do

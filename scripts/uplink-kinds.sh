@@ -6,22 +6,10 @@
 #     scripts/uplink-kinds.sh PROGRAM
 set -euo pipefail
 program=$(realpath "$1")
-for needed in ip nft curl jq python3; do
-    command -v "$needed" >/dev/null || { echo "uplink-kinds: $needed is missing" >&2; exit 3; }
-done
-[ "$(id -u)" = 0 ] || { echo "uplink-kinds: root is needed" >&2; exit 3; }
 prefix=kinds$$
 server=10.79.9.1
 . "$(dirname "$0")/nat-uplinks.sh"
-
-clean() {
-    [ -z "${started:-}" ] || kill $started 2>/dev/null || true
-    delete_namespaces
-    rm -rf "$directory"
-}
-directory=$(mktemp -d)
-started=
-trap clean EXIT
+need curl jq python3
 
 fail() {
     echo "uplink-kinds: $1" >&2
