@@ -1,7 +1,7 @@
 //! Asks a server for its public key.
 //!
-//! A client needs the server's key before the handshake. Servers for everybody give theirs to whoever asks, so that a
-//! client can use the first answer, keep it, and refuse another key later. Nothing proves this answer: whoever is on the
+//! A client needs the server's key before the handshake. Servers for everybody give theirs to anyone who asks, so that a
+//! client can use the first answer, keep it, and refuse another key later. Nothing proves this answer: anyone on the
 //! way can give another one. The handshake that follows proves that the server has the key.
 
 use std::io;

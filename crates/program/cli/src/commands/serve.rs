@@ -67,7 +67,7 @@ pub(crate) struct Serve {
     dot_files: bool,
     /// Accept files that clients send with PUT into this directory, from ANYBODY who can reach this server
     ///
-    /// There is no authentication of clients, and without --sealed no encryption: whoever can connect can write there,
+    /// There is no authentication of clients, and without --sealed no encryption: anyone who can connect can write there,
     /// replace existing files and fill the disk. PUT /a/b writes DIR/a/b, if the directory DIR/a exists. A file gets its name once
     /// it is whole. Names that begin with a dot and links are refused. To serve the uploaded files, give the same
     /// directory twice. Off by default.

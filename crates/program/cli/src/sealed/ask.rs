@@ -14,7 +14,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 /// How long a client waits before it looks for a reason why the server does not answer.
 const SUSPICION: Duration = Duration::from_millis(1500);
 
-/// The key that the server at these real addresses gives to whoever asks; `None` without an answer in this time.
+/// The key that the server at these real addresses gives to anyone who asks; `None` without an answer in this time.
 pub(super) async fn key_at(addresses: &[SocketAddr], patience: Duration) -> Option<PublicKey> {
     let question = KeyQuestion::new().ok()?;
     let v4 = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await.ok();

@@ -53,7 +53,7 @@ pub(crate) struct SealedServer {
 }
 
 impl ServerSealOptions {
-    /// Opens an endpoint for whoever connects, which listens on this SCTP port and gives its key to whoever asks.
+    /// Opens an endpoint for any client, which listens on this SCTP port and gives its key to anyone who asks.
     pub(crate) fn server(
         &self,
         listen: &ListenAddress,

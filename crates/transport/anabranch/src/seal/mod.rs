@@ -142,7 +142,7 @@ impl Seal {
         self
     }
 
-    /// Gives the public key of this server to whoever asks ([`KeyQuestion`]), so that clients without it can trust the
+    /// Gives the public key of this server to anyone who asks ([`KeyQuestion`]), so that clients without it can trust the
     /// first answer. Without it, nobody gets an answer who does not know the key.
     #[must_use]
     pub fn announce(mut self) -> Self {

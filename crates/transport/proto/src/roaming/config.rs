@@ -13,8 +13,8 @@ section! {
         /// Tell the peer when addresses of this host come and go, so that the association moves along. Needs
         /// `address_reconfiguration`. Off.
         roam: bool = false, Kind::Switch, live;
-        /// How long an address that went away may come back before the peer is told, so that an interface that flaps
-        /// costs little. 2 s.
+        /// How long to wait for an address to come back before telling the peer that it is gone, so that an interface
+        /// that flaps costs little. 2 s.
         roam_patience: Duration = Duration::from_secs(2), Kind::millis(0, 3_600_000), live;
     }
 }

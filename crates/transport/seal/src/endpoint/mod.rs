@@ -119,7 +119,7 @@ pub struct Endpoint {
     /// Keys that were admitted by a token and not reported yet.
     admitted: Vec<PublicKey>,
     limit: Limit,
-    /// This side gives its public key to whoever asks.
+    /// This side gives its public key to anyone who asks.
     announces: bool,
     peers: BTreeMap<VirtualNetwork, Peer>,
     /// The peers that this side connects to, which have timers.
@@ -205,7 +205,7 @@ impl Endpoint {
         }
     }
 
-    /// Gives the public key of a listening endpoint to whoever asks ([`KeyQuestion`](crate::KeyQuestion)). Without it,
+    /// Gives the public key of a listening endpoint to anyone who asks ([`KeyQuestion`](crate::KeyQuestion)). Without it,
     /// nobody gets an answer who does not know the key.
     pub fn announce(&mut self) {
         self.announces = self.listens();
