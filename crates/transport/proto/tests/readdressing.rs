@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anabranch_harness::{Datagram, Pair, addresses, craft};
 use anabranch_proto::{
-    AddressChange, AddressError, AssociationConfig, ConnectRequest, Event, Features, Notification,
-    PathState, ReconfigurationResult,
+    AddressChange, AddressError, AssociationConfig, CloseReason, ConnectRequest, Event, Features,
+    Notification, PathState, ReconfigurationResult,
 };
-use anabranch_wire::{Packet, kind};
+use anabranch_wire::{Abort, Causes, Chunk, Packet, kind};
+use bytes::Bytes;
 
 use AddressChange::{Added, Preferred, Removed};
 use ReconfigurationResult::{Failed, Performed};
@@ -400,11 +401,7 @@ fn recorded_requests_change_nothing() {
         for bytes in requests {
             for from in [attacker, old, new] {
                 let to = pair.addresses[1][0];
-                let bytes = bytes.clone();
-                let packet =
-                    Datagram { from, to, udp_port: 9899, ecn: None, dont_fragment: false, bytes };
-                pair.net.deliver(packet);
-                pair.take();
+                deliver(&mut pair, from, to, bytes.clone());
             }
         }
         pair.run(Duration::from_secs(30));
@@ -413,4 +410,57 @@ fn recorded_requests_change_nothing() {
         assert_eq!(told.count(), 0, "nothing goes to whom the association does not know");
         transfer(&mut pair);
     }
+}
+
+/// Passes a packet between two addresses to a node.
+fn deliver(pair: &mut Pair, from: IpAddr, to: IpAddr, bytes: Bytes) {
+    let packet = Datagram { from, to, udp_port: 9899, ecn: None, dont_fragment: false, bytes };
+    pair.net.deliver(packet);
+    pair.take();
+}
+
+#[test]
+fn what_comes_late_from_a_gone_address_is_not_answered() {
+    let mut pair = pair(2, 1, config());
+    let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+    let to_server = pair.header(0);
+    change(&mut pair, 0, Added, new).unwrap();
+    pair.run(Duration::from_secs(1));
+    change(&mut pair, 0, Removed, old).unwrap();
+    pair.run(Duration::from_secs(1));
+    let heartbeat =
+        |header| craft::packet(header, |packet| packet.raw(kind::HEARTBEAT, 0, &[0, 1, 0, 4]));
+    let mut stranger = to_server;
+    stranger.verification_tag ^= 1;
+    let server = pair.addresses[1][0];
+    for (header, answers) in [(to_server, 0), (stranger, 1)] {
+        pair.forget();
+        deliver(&mut pair, old, server, heartbeat(header));
+        let sent = pair.sent(1);
+        let aborts = sent.iter().filter(|(_, bytes)| craft::kinds(bytes) == [kind::ABORT]);
+        assert_eq!((sent.len(), aborts.count()), (answers, answers), "{header:?}");
+    }
+    transfer(&mut pair);
+}
+
+#[test]
+fn a_peer_that_forgot_an_address_has_not_forgotten_the_association() {
+    let mut pair = pair(1, 2, config());
+    let own = pair.addresses[0][0];
+    let [first, second] = [pair.addresses[1][0], pair.addresses[1][1]];
+    change(&mut pair, 1, Added, second).unwrap();
+    pair.run(Duration::from_secs(5));
+    assert_eq!(paths(&pair, 0).len(), 2);
+    let (mut header, to_server) = (pair.header(1), pair.header(0));
+    header.verification_tag = to_server.verification_tag;
+    let abort = Chunk::Abort(Abort { tag_reflected: true, causes: Causes::new(&[]) });
+    let abort = craft::packet(header, |packet| packet.chunk(&abort));
+    deliver(&mut pair, second, own, abort.clone());
+    transfer(&mut pair);
+    pair.run(Duration::from_secs(30));
+    assert!(paths(&pair, 0).iter().all(|path| path.2 == PathState::Active), "it answers again");
+    // It knows the association at none of its addresses.
+    deliver(&mut pair, second, own, abort.clone());
+    deliver(&mut pair, first, own, abort);
+    assert!(matches!(pair.closed[0], Some(CloseReason::PeerAbort { .. })), "{:?}", pair.closed);
 }

@@ -151,7 +151,11 @@ impl Endpoint {
             association.handle_reflected(now, arrival, first);
             return Some(id);
         }
-        if first.kind == kind::INIT_ACK && self.is_late_init_ack(header) {
+        let late = match first.kind {
+            kind::INIT_ACK => self.is_late_init_ack(header),
+            _ => self.is_from_gone_address(header),
+        };
+        if late && check == TagCheck::OutOfTheBlue {
             check = TagCheck::Discard;
         }
         match check {
@@ -171,6 +175,15 @@ impl Endpoint {
         let own = Tag::arriving(header.verification_tag, header);
         let association = self.demux.find_tag(&own).and_then(|id| self.association(id));
         association.is_some_and(|association| !association.awaits_init_ack())
+    }
+
+    /// Whether a packet from an unknown address has the tag of an association whose addresses can change: the peer sent it
+    /// before that address left the association, or before it joined. An answer that denies the association would end
+    /// it, because its peer has the tag, too.
+    fn is_from_gone_address(&self, header: Header) -> bool {
+        let own = Tag::arriving(header.verification_tag, header);
+        let association = self.demux.find_tag(&own).and_then(|id| self.association(id));
+        association.is_some_and(Association::may_change_addresses)
     }
 
     /// Finds the association of a packet by its tag, if address and ports do not identify it: the

@@ -46,12 +46,16 @@ impl Refusal {
 }
 
 impl Association {
+    /// Whether the addresses of both sides can change: it was agreed, and the association is not ending.
+    pub(crate) fn may_change_addresses(&self) -> bool {
+        self.features.has(Features::ADDRESS_RECONFIGURATION) && self.state.acknowledges()
+    }
+
     /// Whether a packet from an unknown address may change the peer's addresses, judging by the types of its chunks.
     // req: rfc5061 5.2 "MUST encounter an AUTH chunk as described in"
     pub(crate) fn may_move(&self, packet: &Packet<'_>) -> bool {
         let mut kinds = packet.chunks().map_while(Result::ok).map(|chunk| chunk.kind);
-        self.features.has(Features::ADDRESS_RECONFIGURATION)
-            && self.state.acknowledges()
+        self.may_change_addresses()
             && kinds.next() == Some(kind::AUTH)
             && kinds.next() == Some(kind::ASCONF)
     }
