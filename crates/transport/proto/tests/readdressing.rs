@@ -455,12 +455,17 @@ fn a_peer_that_forgot_an_address_has_not_forgotten_the_association() {
     header.verification_tag = to_server.verification_tag;
     let abort = Chunk::Abort(Abort { tag_reflected: true, causes: Causes::new(&[]) });
     let abort = craft::packet(header, |packet| packet.chunk(&abort));
-    deliver(&mut pair, second, own, abort.clone());
+    for from in [first, second, second] {
+        deliver(&mut pair, from, own, abort.clone());
+    }
     transfer(&mut pair);
-    pair.run(Duration::from_secs(30));
-    assert!(paths(&pair, 0).iter().all(|path| path.2 == PathState::Active), "it answers again");
-    // It knows the association at none of its addresses.
-    deliver(&mut pair, second, own, abort.clone());
+    assert!(paths(&pair, 0).iter().all(|path| path.2 == PathState::Active));
+    // It has forgotten the association: nothing else comes.
+    cut(&mut pair, first, false);
+    cut(&mut pair, second, false);
+    deliver(&mut pair, first, own, abort.clone());
+    pair.run(Duration::from_secs(3));
+    assert!(pair.closed[0].is_none());
     deliver(&mut pair, first, own, abort);
     assert!(matches!(pair.closed[0], Some(CloseReason::PeerAbort { .. })), "{:?}", pair.closed);
 }

@@ -118,7 +118,7 @@ impl Association {
             return;
         }
         let Some((path, rest)) = self.place(now, &arrival, packet, rest) else { return };
-        self.watch.no_sctp_since = None;
+        self.watch.denied_since = None;
         self.heard_of_peer();
         // As long as memory is plentiful, a batch is too small to matter.
         if !arrival.continues || !self.receiver.has_plenty() {
@@ -266,6 +266,10 @@ impl Association {
             return;
         }
         if first.kind == anabranch_wire::kind::ABORT && self.is_about_gone_address(arrival) {
+            return;
+        }
+        // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" a peer that has only forgotten an address answers on
+        if first.kind == anabranch_wire::kind::ABORT && self.may_be_about_address(now, path) {
             return;
         }
         // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" an address that is not verified may be another host's, or lead through another NAT: the peer is there

@@ -154,7 +154,7 @@ impl Association {
         let believed = match self.config.paths.protocol_unreachable {
             ProtocolUnreachable::Aborts => true,
             ProtocolUnreachable::AbortsWhenRepeated => {
-                let since = *self.watch.no_sctp_since.get_or_insert(now);
+                let since = *self.watch.denied_since.get_or_insert(now);
                 now >= since + self.paths[self.paths.active()].rtt.rto()
             }
         };

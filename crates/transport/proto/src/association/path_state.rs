@@ -3,7 +3,6 @@
 use super::Association;
 use crate::event::{CloseReason, Notification, PathState};
 use crate::marks::mark;
-use crate::path::Path;
 use crate::per_path::PathId;
 use crate::policy::failover::Input;
 use crate::send::Cause;
@@ -119,23 +118,14 @@ impl Association {
         self.news.notify(Notification::PathChanged { path: id, local, remote, state });
     }
 
-    /// Handles an ABORT on a path with this side's tag reflected: the host there does not know the association. That says
-    /// nothing about the peer if it has answered on another path, and
-    /// - has never answered on this one: a NAT may have translated the address, or the listed or configured address is not
-    ///   the peer's;
-    /// - or can change its addresses: usrsctp and FreeBSD answer so to packets for an address that they have removed, while
-    ///   their request to remove it is under way.
-    ///
-    /// In these cases the path fails and is probed ever more rarely, the association continues, and the result is `true`. A
-    /// peer that has lost the association refuses the other paths as well, and the last one ends it.
-    // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" on a path that the peer has not answered on, or whose address may have left the association, beside one that it has answered on, a reflected tag ends the path only, since it answers a HEARTBEAT that the peer takes for one out of the blue (section 8.4)
+    /// Handles an ABORT on a path with this side's tag reflected: the host there does not know the association. If the
+    /// peer has never answered on this path, but has on another, that says nothing about the peer: a NAT may have
+    /// translated the address, or the listed or configured address is not the peer's. In this case the path fails and
+    /// is probed ever more rarely, the association continues, and the result is `true`.
+    // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" on a path that the peer has not answered on beside one that it has a reflected tag ends the path only, since it answers a HEARTBEAT that the peer takes for one out of the blue (section 8.4)
     pub(super) fn disown_path(&mut self, now: Instant, id: PathId) -> bool {
-        let may_have_left = self.may_change_addresses();
-        let (remote, proven) = (self.paths[id].remote, self.paths[id].proven);
-        let answers =
-            |path: &Path| path.proven && !path.disowned && (!proven || path.remote != remote);
-        let elsewhere = self.paths.iter().find(|path| answers(path)).map(|path| path.id);
-        if elsewhere.is_none() || proven && !may_have_left {
+        let elsewhere = self.paths.iter().find(|path| path.proven).map(|path| path.id);
+        if elsewhere.is_none() || self.paths[id].proven {
             return false;
         }
         mark!(PathRefused);

@@ -31,8 +31,9 @@ const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Watch {
     /// Consecutive errors on any path (RFC 9260 section 8.1).
     pub(super) error_count: u32,
-    /// When ICMP first reported that the peer does not support SCTP, if no packet of the peer has arrived since.
-    pub(super) no_sctp_since: Option<Instant>,
+    /// When ICMP first reported that the peer does not support SCTP, or an ABORT that may be about an address only said that
+    /// it does not know the association, if no packet of the peer has arrived since.
+    pub(super) denied_since: Option<Instant>,
     /// When user data last arrived.
     data_at: Instant,
     /// When to check whether data has stopped. Moving a timer with every packet would take time for each packet.

@@ -51,6 +51,26 @@ impl Association {
         self.features.has(Features::ADDRESS_RECONFIGURATION) && self.state.acknowledges()
     }
 
+    /// Whether an ABORT that reflects the tag may be about an address only, and not about the association. usrsctp and FreeBSD
+    /// answer so to packets for an address that they have given up, while their request to remove it is under way, and
+    /// the answer may come from any of their addresses. A HEARTBEAT asks: if the peer does not know the association, and
+    /// so sends nothing else, the next such ABORT after a timeout is believed.
+    pub(in crate::association) fn may_be_about_address(
+        &mut self,
+        now: Instant,
+        path: PathId,
+    ) -> bool {
+        if !self.may_change_addresses() || !self.paths[path].proven {
+            return false;
+        }
+        let first = self.watch.denied_since.is_none();
+        let since = *self.watch.denied_since.get_or_insert(now);
+        if first {
+            self.paths[path].heartbeat.demand(now);
+        }
+        now < since + self.paths[path].rtt.rto()
+    }
+
     /// Whether a packet from an unknown address may change the peer's addresses, judging by the types of its chunks.
     // req: rfc5061 5.2 "MUST encounter an AUTH chunk as described in"
     pub(crate) fn may_move(&self, packet: &Packet<'_>) -> bool {
