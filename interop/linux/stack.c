@@ -66,6 +66,13 @@ int stack_bind(stack_socket s, struct addresses *local)
                       (socklen_t)(local->bytes - first));
 }
 
+int stack_rebind(stack_socket s, struct addresses *local, int add)
+{
+    return setsockopt(FD(s), IPPROTO_SCTP,
+                      add ? SCTP_SOCKOPT_BINDX_ADD : SCTP_SOCKOPT_BINDX_REM, local->packed,
+                      (socklen_t)local->bytes);
+}
+
 int stack_connect(stack_socket s, struct addresses *remote)
 {
     if (remote->count == 1)

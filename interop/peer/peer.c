@@ -9,6 +9,9 @@
  *   report                           the same, and prints "reporting", and stream, length and hash of each message
  *   reset STREAM                     resets this outgoing stream, once its sources are done
  *   add OUT IN                       adds outgoing streams, and asks for incoming ones
+ *   bind A                           adds a local address
+ *   unbind A                         removes a local address
+ *   prefer A                         asks the other side to send to this local address
  *   pause MS                         stops receiving for this time
  *   shutdown                         ends gracefully, once its sources are done
  *   abort                            ends immediately
@@ -83,6 +86,12 @@ static int family_of(const char *list)
     return list && strchr(list, ':') ? AF_INET6 : AF_INET;
 }
 
+/* Whether the local addresses are all those of the host, of both IP versions. */
+static int is_everywhere(void)
+{
+    return options.local && strcmp(options.local, "::") == 0;
+}
+
 /* Reads "A,B,C"; an absent list is the wildcard address of the family. */
 static void read_addresses(const char *list, int family, uint16_t port, struct addresses *out)
 {
@@ -118,13 +127,14 @@ static void set(stack_socket s, int level, int name, const void *value, socklen_
         fail(what);
 }
 
-/* What a peer may ask for, and the events about it. */
+/* What a peer may ask for, and the events about it and about addresses. */
 static void set_reconfiguration(stack_socket s)
 {
     struct sctp_assoc_value all = {0};
     all.assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ;
     set(s, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &all, sizeof all, "SCTP_ENABLE_STREAM_RESET");
-    static const uint16_t types[] = {SCTP_STREAM_RESET_EVENT, SCTP_STREAM_CHANGE_EVENT};
+    static const uint16_t types[] = {SCTP_STREAM_RESET_EVENT, SCTP_STREAM_CHANGE_EVENT,
+                                     SCTP_PEER_ADDR_CHANGE};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct sctp_event event = {0};
         event.se_type = types[i];
@@ -175,7 +185,7 @@ static void set_options(stack_socket s, int family)
     if (options.secret)
         set_authentication(s);
     set(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on, "SCTP_NODELAY");
-    if (family == AF_INET6) /* usrsctp lacks this option and does not need it */
+    if (family == AF_INET6 && !is_everywhere()) /* usrsctp lacks this option and does not need it */
         stack_option(s, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     set(s, SOL_SOCKET, SO_SNDBUF, &options.buffer, sizeof options.buffer, "SO_SNDBUF");
     set(s, SOL_SOCKET, SO_RCVBUF, &options.buffer, sizeof options.buffer, "SO_RCVBUF");
@@ -334,7 +344,54 @@ static void add_streams(stack_socket s, const char *arguments)
     set(s, IPPROTO_SCTP, SCTP_ADD_STREAMS, &add, sizeof add, "SCTP_ADD_STREAMS");
 }
 
-/* Prints resets of streams of the other side, and changes of the number of streams. */
+/* The socket that waits for associations, if there is one. */
+static stack_socket listener;
+
+/* Adds a local address to an association that is up, or removes it. While the listening socket has the address, too, no
+ * other one can add it. */
+static void rebind(stack_socket s, const char *text, int add)
+{
+    struct addresses one;
+    read_addresses(text, AF_INET, options.listens ? options.port : options.local_port, &one);
+    if (listener && !add)
+        stack_rebind(listener, &one, 0);
+    if (stack_rebind(s, &one, add) != 0)
+        fail(add ? "bind" : "unbind");
+}
+
+static void prefer(stack_socket s, const char *text)
+{
+    struct addresses one;
+    struct sctp_setpeerprim preferred;
+    read_addresses(text, AF_INET, options.listens ? options.port : options.local_port, &one);
+    memset(&preferred, 0, sizeof preferred);
+    memcpy(&preferred.sspp_addr, one.packed, one.bytes);
+    set(s, IPPROTO_SCTP, SCTP_SET_PEER_PRIMARY_ADDR, &preferred, sizeof preferred,
+        "SCTP_SET_PEER_PRIMARY_ADDR");
+}
+
+/* Prints that the other side has an address more or less, or prefers one. */
+static void print_address_change(const struct sctp_paddr_change *change)
+{
+    struct sockaddr_storage address;
+    char text[INET6_ADDRSTRLEN] = "";
+    memcpy(&address, &change->spc_aaddr, sizeof address);
+    const struct in6_addr *v6 = &((struct sockaddr_in6 *)&address)->sin6_addr;
+    if (address.ss_family == AF_INET)
+        inet_ntop(AF_INET, &((struct sockaddr_in *)&address)->sin_addr, text, sizeof text);
+    else if (IN6_IS_ADDR_V4MAPPED(v6))
+        inet_ntop(AF_INET, &v6->s6_addr[12], text, sizeof text);
+    else
+        inet_ntop(AF_INET6, v6, text, sizeof text);
+    if (change->spc_state == SCTP_ADDR_ADDED)
+        printf("address added %s\n", text);
+    else if (change->spc_state == SCTP_ADDR_REMOVED)
+        printf("address removed %s\n", text);
+    else if (change->spc_state == SCTP_ADDR_MADE_PRIM)
+        printf("address preferred %s\n", text);
+}
+
+/* Prints resets of streams of the other side, and changes of the number of streams and of addresses. */
 void notified(const void *notification, size_t length)
 {
     union sctp_notification n;
@@ -357,6 +414,8 @@ void notified(const void *notification, size_t length)
     } else if (n.sn_header.sn_type == SCTP_STREAM_CHANGE_EVENT) {
         printf("streams out=%u in=%u flags=%u\n", n.sn_strchange_event.strchange_outstrms,
                n.sn_strchange_event.strchange_instrms, n.sn_strchange_event.strchange_flags);
+    } else if (n.sn_header.sn_type == SCTP_PEER_ADDR_CHANGE) {
+        print_address_change(&n.sn_paddr_change);
     }
 }
 
@@ -413,6 +472,12 @@ static int obey(struct echo *e, const char *bytes, size_t length)
         reset_stream(e->socket, arguments);
     } else if ((arguments = command(bytes, length, "add "))) {
         add_streams(e->socket, arguments);
+    } else if ((arguments = command(bytes, length, "bind "))) {
+        rebind(e->socket, arguments, 1);
+    } else if ((arguments = command(bytes, length, "unbind "))) {
+        rebind(e->socket, arguments, 0);
+    } else if ((arguments = command(bytes, length, "prefer "))) {
+        prefer(e->socket, arguments);
     } else if (command(bytes, length, "shutdown")) {
         end_source(e);
         stack_shutdown(e->socket);
@@ -707,6 +772,7 @@ static void listen_and_serve(stack_socket s)
     int served = 0;
     if (stack_listen(s) != 0)
         fail("listen");
+    listener = s;
     printf("ready port=%u\n", options.port);
     while (options.associations == 0 || served < options.associations) {
         struct association *a = new_association();
@@ -739,6 +805,7 @@ static void usage(void)
             "  [--heartbeat MS] [--rto-min MS] [--rto-max MS] [--pmr N]\n"
             "  [--silent] [--interleave] [--secret TEXT]\n"
             "UDP port 0, the default, is native SCTP. Without --associations it serves forever.\n"
+            "--local :: is all addresses of both IP versions.\n"
             "--silent does not answer packets of unknown associations; two native peers on one\n"
             "host need that.\n");
     exit(2);
@@ -812,7 +879,7 @@ int main(int argc, char **argv)
     read_options(argc, argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
     stack_start(options.udp, options.silent);
-    int family = family_of(options.listens ? options.local : options.remote);
+    int family = family_of(options.listens || is_everywhere() ? options.local : options.remote);
     stack_socket s = stack_open(family);
     if (!s)
         fail("socket");

@@ -47,6 +47,8 @@ stack_socket stack_open(int family);
 int stack_option(stack_socket s, int level, int name, const void *value, socklen_t length);
 int stack_query(stack_socket s, int level, int name, void *value, socklen_t *length);
 int stack_bind(stack_socket s, struct addresses *local);
+/* Adds addresses to a socket that is bound, or removes them. */
+int stack_rebind(stack_socket s, struct addresses *local, int add);
 int stack_connect(stack_socket s, struct addresses *remote);
 int stack_listen(stack_socket s);
 /* Accepts the next association, and stores the SCTP port of its peer. */

@@ -106,15 +106,28 @@ impl Lane {
 
     /// The same for packets of the peer.
     pub(crate) async fn set_cut_far(&self, link: u8, cut: bool) -> Result<(), String> {
+        self.ip_far(link, |device| net::far_side(self.family, link, cut, device)).await
+    }
+
+    /// Removes this host's address on a link, or adds it again.
+    pub(crate) async fn set_near(&self, link: u8, present: bool) -> Result<(), String> {
+        net::ip(&net::assignment(net::near(self.family, link), present, &format!("a{link}"))).await
+    }
+
+    /// The same for the peer's address.
+    pub(crate) async fn set_far(&self, link: u8, present: bool) -> Result<(), String> {
+        let address = net::far(self.family, link);
+        self.ip_far(link, |device| net::assignment(address, present, device)).await
+    }
+
+    /// Runs `ip` on the peer's host, with words that follow from the name of its device on a link.
+    async fn ip_far(&self, link: u8, words: impl Fn(&str) -> String) -> Result<(), String> {
         match &self.guest {
             Some(guest) => {
-                let words = net::far_side(self.family, link, cut, &format!("vec{link}"));
+                let words = words(&format!("vec{link}"));
                 guest.shell(&format!("/bin/ip {words}")).await.map(|_| ())
             }
-            None => {
-                let words = net::far_side(self.family, link, cut, &format!("b{link}"));
-                net::ip(&format!("-n peer {words}")).await
-            }
+            None => net::ip(&format!("-n peer {}", words(&format!("b{link}")))).await,
         }
     }
 }

@@ -140,6 +140,13 @@ pub(crate) fn near_side(family: Family, link: u8, cut: bool) -> String {
     neighbour(far(family, link), cut, &format!("a{link}"))
 }
 
+/// The command that removes an address from a device, or adds it again.
+pub(crate) fn assignment(address: IpAddr, present: bool, device: &str) -> String {
+    let verb = if present { "add" } else { "del" };
+    let nodad = if present && address.is_ipv6() { " nodad" } else { "" };
+    format!("address {verb} {} dev {device}{nodad}", with_prefix(address))
+}
+
 fn neighbour(address: IpAddr, cut: bool, device: &str) -> String {
     if cut {
         format!("neighbour replace {address} lladdr {NOBODY} dev {device} nud permanent")

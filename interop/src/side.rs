@@ -71,6 +71,8 @@ pub(crate) fn config() -> AssociationConfig {
 /// Settings in which cases differ.
 pub(crate) struct Setting<'a> {
     pub(crate) links: &'a [u8],
+    /// Both sides are bound to all addresses of their hosts, of both IP versions, and not only to those of the links.
+    pub(crate) wildcard: bool,
     /// The mode of the peer's program.
     pub(crate) mode: Mode,
     /// Size of the peer's socket buffers, in bytes.
@@ -88,7 +90,8 @@ impl Default for Setting<'_> {
     fn default() -> Self {
         let (mode, config) = (Mode::Echo, config());
         let (streams, secret, impairment) = (None, None, None);
-        Self { links: &[0], mode, buffer: 4 << 20, streams, secret, config, impairment }
+        let (links, wildcard) = (&[0][..], false);
+        Self { links, wildcard, mode, buffer: 4 << 20, streams, secret, config, impairment }
     }
 }
 
@@ -97,13 +100,14 @@ impl Setting<'_> {
     pub(crate) fn start<'a>(&'a self, lane: &'a Lane, slot: u16, listens: bool) -> Start<'a> {
         let (path_max_retrans, rto_max) =
             (self.config.paths.path_max_retrans, self.config.timers.rto_max);
-        let Setting { links, mode, buffer, streams, secret, .. } = *self;
+        let Setting { links, wildcard, mode, buffer, streams, secret, .. } = *self;
         let interleaves = self.config.sending.interleaving;
         Start {
             lane,
             slot,
             listens,
             links,
+            wildcard,
             mode,
             buffer,
             streams,
@@ -118,7 +122,8 @@ impl Setting<'_> {
 impl Side {
     /// An endpoint on the links of a setting.
     pub(crate) fn new(lane: &Lane, slot: u16, setting: &Setting<'_>) -> Result<Self, String> {
-        let addresses = setting.links.iter().map(|&link| net::near(lane.family, link));
+        let links = if setting.wildcard { &[][..] } else { setting.links };
+        let addresses = links.iter().map(|&link| net::near(lane.family, link));
         let mut config = EndpointConfig::default();
         if lane.transport == Transport::Native {
             config.encapsulation = Encapsulation::Ip;

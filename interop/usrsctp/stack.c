@@ -59,6 +59,12 @@ int stack_bind(stack_socket s, struct addresses *local)
                          SCTP_BINDX_ADD_ADDR);
 }
 
+int stack_rebind(stack_socket s, struct addresses *local, int add)
+{
+    return usrsctp_bindx(US(s), (struct sockaddr *)local->packed, local->count,
+                         add ? SCTP_BINDX_ADD_ADDR : SCTP_BINDX_REM_ADDR);
+}
+
 int stack_connect(stack_socket s, struct addresses *remote)
 {
     struct sockaddr *first = (struct sockaddr *)remote->packed;

@@ -8,6 +8,7 @@ pub(crate) mod meeting;
 mod partial;
 pub(crate) mod paths;
 mod patience;
+mod readdressing;
 mod reconfiguration;
 mod reported;
 mod restarts;
@@ -57,6 +58,15 @@ pub(crate) enum Case {
     AddStreams,
     /// Both sides authenticate data with a secret, with losses; with another secret nothing arrives.
     Auth,
+    /// Each side removes an address and adds it again, with losses; then it carries data, also when the other one is cut.
+    Add,
+    /// Each side removes the address that carries its data, with losses, and the network there is cut.
+    Delete,
+    /// Each side asks the other one to send to another address, with losses.
+    Primary,
+    /// Both sides are bound to all their addresses, of both IP versions. Networks of this side, and of the peer if it
+    /// follows them, go and come back.
+    Roam,
     /// Both sides send at the same time through queues that mark packets in place of dropping them.
     Ecn,
     /// The last two of a few packets are lost: a tail probe detects that before any timer.
@@ -84,7 +94,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 29] = [
+    pub(crate) const ALL: [Case; 33] = [
         Case::Connect,
         Case::Accept,
         Case::Lengths,
@@ -103,6 +113,10 @@ impl Case {
         Case::ResetIn,
         Case::AddStreams,
         Case::Auth,
+        Case::Add,
+        Case::Delete,
+        Case::Primary,
+        Case::Roam,
         Case::Ecn,
         Case::Multipath,
         Case::Paths,
@@ -137,6 +151,10 @@ impl Case {
             Case::ResetIn => "reset-in",
             Case::AddStreams => "add-streams",
             Case::Auth => "auth",
+            Case::Add => "add",
+            Case::Delete => "delete",
+            Case::Primary => "primary",
+            Case::Roam => "roam",
             Case::Ecn => "ecn",
             Case::Multipath => "multipath",
             Case::Paths => "paths",
@@ -167,6 +185,9 @@ impl Case {
     pub(crate) fn exclusion(self, lane: &Lane) -> Option<&'static str> {
         match (self, lane.kind) {
             (Case::Paths | Case::Multipath, kind) if kind.is_webrtc() => {
+                Some("the peer has a single path")
+            }
+            (Case::Add | Case::Delete | Case::Primary | Case::Roam, kind) if kind.is_webrtc() => {
                 Some("the peer has a single path")
             }
             (Case::Aborted, Kind::SctpProto) => {
@@ -222,6 +243,16 @@ impl Case {
             (Case::Auth, kind) if kind.is_webrtc() => {
                 Some("the peer has no AUTH: that nothing is authenticated is checked")
             }
+            (Case::Add, Kind::Usrsctp) => {
+                Some("usrsctp 0.9.5 may send its SACKs to a network that is cut: none is cut")
+            }
+            (Case::Delete, Kind::Usrsctp) => Some(
+                "usrsctp 0.9.5 asks from an address to remove that address, which RFC 5061 forbids: it removes \
+                 one that carries no data",
+            ),
+            (Case::Roam, Kind::Usrsctp) => {
+                Some("usrsctp does not follow addresses on Linux: only this side moves")
+            }
             (Case::ResetIn, kind) if kind.is_webrtc() => {
                 Some("the peer resets its streams, but not on request")
             }
@@ -252,6 +283,10 @@ impl Case {
             Case::ResetIn => reconfiguration::reset_in(lane, slot).await,
             Case::AddStreams => reconfiguration::add_streams(lane, slot).await,
             Case::Auth => authentication::both(lane, slot).await,
+            Case::Add => readdressing::add(lane, slot).await,
+            Case::Delete => readdressing::delete(lane, slot).await,
+            Case::Primary => readdressing::primary(lane, slot).await,
+            Case::Roam => readdressing::roam(lane, slot).await,
             Case::Ecn => data::ecn(lane, slot).await,
             Case::Multipath => data::multipath(lane, slot).await,
             Case::Paths => paths::cut_each(lane, slot).await,

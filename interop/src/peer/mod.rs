@@ -120,6 +120,8 @@ pub(crate) struct Start<'a> {
     /// Whether the peer waits for our association; otherwise it begins one.
     pub(crate) listens: bool,
     pub(crate) links: &'a [u8],
+    /// Whether it is bound to all addresses of its host, of both IP versions.
+    pub(crate) wildcard: bool,
     pub(crate) mode: Mode,
     /// Size of its socket buffers, in bytes.
     pub(crate) buffer: usize,
@@ -145,7 +147,7 @@ impl Start<'_> {
         let mut arguments = vec![if self.listens { "listen" } else { "connect" }.to_string()];
         let mut add = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
         add("mode", self.mode.name().into());
-        add("local", list(net::far));
+        add("local", if self.wildcard { "::".to_owned() } else { list(net::far) });
         add("port", port.clone());
         if !self.listens {
             add("remote", list(net::near));
