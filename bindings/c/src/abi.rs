@@ -205,6 +205,7 @@ pub(crate) mod option {
     pub(crate) const INITMSG: i32 = 2;
     pub(crate) const NODELAY: i32 = 3;
     pub(crate) const AUTOCLOSE: i32 = 4;
+    pub(crate) const SET_PEER_PRIMARY_ADDR: i32 = 5;
     pub(crate) const PRIMARY_ADDR: i32 = 6;
     pub(crate) const ADAPTATION_LAYER: i32 = 7;
     pub(crate) const DISABLE_FRAGMENTS: i32 = 8;
@@ -251,6 +252,7 @@ pub(crate) mod option {
     pub(crate) const STREAM_SCHEDULER_VALUE: i32 = 124;
     pub(crate) const INTERLEAVING_SUPPORTED: i32 = 125;
     pub(crate) const EVENT: i32 = 127;
+    pub(crate) const ASCONF_SUPPORTED: i32 = 128;
     pub(crate) const AUTH_SUPPORTED: i32 = 129;
     pub(crate) const ECN_SUPPORTED: i32 = 130;
     /// The number of FreeBSD and usrsctp.
@@ -397,6 +399,7 @@ mod tests {
             Paddrthlds = "sctp_paddrthlds" { address = "spt_address" pathpfthld = "spt_pathpfthld" }
             Paddrthlds = "sctp_paddrthlds_v2" { pathmaxrxt = "spt_pathmaxrxt" pathcpthld = "spt_pathcpthld" }
             Prim = "sctp_prim" { address = "ssp_addr" }
+            Prim = "sctp_setpeerprim" { address = "sspp_addr" }
             Paddrparams = "sctp_paddrparams" { pathmaxrxt = "spp_pathmaxrxt" pathmtu = "spp_pathmtu" flags = "spp_flags" dscp = "spp_dscp" }
             Paddrinfo = "sctp_paddrinfo" { state = "spinfo_state" mtu = "spinfo_mtu" }
             AssocStats = "sctp_assoc_stats" { address = "sas_obs_rto_ipaddr" rtxchunks = "sas_rtxchunks" ictrlchunks = "sas_ictrlchunks" }
@@ -431,7 +434,6 @@ mod tests {
             ("SCTP_PLUGGABLE_CC", option::PLUGGABLE_CC),
             ("SCTP_GET_ASSOC_NUMBER", option::GET_ASSOC_NUMBER),
             ("SCTP_GET_ASSOC_ID_LIST", option::GET_ASSOC_ID_LIST),
-            ("SCTP_AUTO_ASCONF", option::AUTO_ASCONF),
             ("SCTP_PEER_ADDR_THLDS", option::PEER_ADDR_THLDS),
             ("SCTP_PEER_ADDR_THLDS_V2", option::PEER_ADDR_THLDS_V2),
             ("SCTP_NRSACK_SUPPORTED", option::NRSACK_SUPPORTED),
@@ -477,7 +479,7 @@ mod tests {
         options.into_iter().map(|(name, value)| (name, value.into())).chain(schedulers)
     }
 
-    /// The same of options of authentication.
+    /// The same of options of authentication and addresses.
     fn options_of_authentication() -> impl Iterator<Item = (&'static str, i64)> {
         let options = [
             ("SCTP_AUTH_CHUNK", option::AUTH_CHUNK),
@@ -489,6 +491,9 @@ mod tests {
             ("SCTP_PEER_AUTH_CHUNKS", option::PEER_AUTH_CHUNKS),
             ("SCTP_LOCAL_AUTH_CHUNKS", option::LOCAL_AUTH_CHUNKS),
             ("SCTP_AUTH_SUPPORTED", option::AUTH_SUPPORTED),
+            ("SCTP_ASCONF_SUPPORTED", option::ASCONF_SUPPORTED),
+            ("SCTP_AUTO_ASCONF", option::AUTO_ASCONF),
+            ("SCTP_SET_PEER_PRIMARY_ADDR", option::SET_PEER_PRIMARY_ADDR),
         ];
         options.into_iter().map(|(name, value)| (name, value.into()))
     }

@@ -213,6 +213,8 @@ fn id_at(name: c_int) -> Option<usize> {
         | option::LOCAL_AUTH_CHUNKS
         | option::PEER_AUTH_CHUNKS
         | option::AUTH_SUPPORTED
+        | option::ASCONF_SUPPORTED
+        | option::SET_PEER_PRIMARY_ADDR
         | option::REMOTE_UDP_ENCAPS_PORT
         | option::NAMED
         | option::COUNTER => Some(0),

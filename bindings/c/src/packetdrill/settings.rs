@@ -43,7 +43,14 @@ impl Settings {
 /// Applies lines `name=value`, with or without `net.inet.sctp.` before the name. Ignores settings that
 /// do not exist here: a script that needs one fails.
 pub(super) fn apply(config: &mut AssociationConfig, text: &str) {
-    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+    let mut lines: Vec<_> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    // Changes of addresses need authentication, and roaming needs both.
+    lines.sort_by_key(|(name, _)| match name.trim().rsplit('.').next() {
+        Some("auth_enable") => 0,
+        Some("asconf_enable") => 1,
+        _ => 2,
+    });
+    for (name, value) in lines {
         let Ok(value) = value.trim().trim_matches('"').parse::<u32>() else { continue };
         let name = name.trim();
         let before = config.clone();
@@ -84,6 +91,8 @@ mod tests {
         assert_eq!(config.congestion.burst, BurstControl::Unlimited);
         apply(&mut config, "rto_min=90000\ndelayed_sack_time=9999\ninitial_cwnd=0\nrto_min=0\n");
         assert_eq!(config.acknowledging.sack_delay, Duration::from_millis(200));
+        apply(&mut config, "auto_asconf=1\nasconf_enable=1\nauth_enable=1\n");
+        assert!(config.authentication.authentication && config.addresses.roam);
         apply(&mut config, "net.inet.sctp.nrsack_enable=1\n");
         assert!(config.acknowledging.nr_sack);
     }

@@ -79,10 +79,11 @@ pub use notification::{
     AddressChange, AssocChange, CutShort, Event, EventKind, FailedMessage, Notification,
 };
 pub use option::{
-    AdaptationLayer, AssocParams, AssociationOption, AuthSupported, AutoClose, DelayedSack,
-    EcnSupported, EnableStreamReset, InitMsg, InterleavingSupported, MaxBurst, MaxSegment, NoDelay,
-    NrSackSupported, PartialDeliveryPoint, PathMtu, PathParameters, PathThresholds, PluggableCc,
-    PrSupported, ReceiveBuffer, ReconfigSupported, RtoInfo, SendBuffer, Setting, StreamScheduler,
+    AdaptationLayer, AsconfSupported, AssocParams, AssociationOption, AuthSupported, AutoAsconf,
+    AutoClose, DelayedSack, EcnSupported, EnableStreamReset, InitMsg, InterleavingSupported,
+    MaxBurst, MaxSegment, NoDelay, NrSackSupported, PartialDeliveryPoint, PathMtu, PathParameters,
+    PathThresholds, PluggableCc, PrSupported, ReceiveBuffer, ReconfigSupported, RtoInfo,
+    SendBuffer, Setting, StreamScheduler,
 };
 #[cfg(all(feature = "driver", target_os = "linux"))]
 pub use socket::{

@@ -2,7 +2,8 @@
 //! agreed; otherwise, whether this end will offer it.
 
 use anabranch_sockets::{
-    AssocId, AuthSupported, EcnSupported, Error, NrSackSupported, PrSupported, ReconfigSupported,
+    AsconfSupported, AssocId, AuthSupported, EcnSupported, Error, NrSackSupported, PrSupported,
+    ReconfigSupported,
 };
 
 use super::{Row, parse};
@@ -34,6 +35,11 @@ pub(super) const ROWS: &[Row] = &[
         option::AUTH_SUPPORTED,
         |socket, bytes| offer(bytes, |id, on| socket.set_option(id, &AuthSupported(on))),
         |socket, given| answer(given, |id| socket.authentication(id)),
+    ),
+    (
+        option::ASCONF_SUPPORTED,
+        |socket, bytes| offer(bytes, |id, on| socket.set_option(id, &AsconfSupported(on))),
+        |socket, given| answer(given, |id| socket.address_reconfiguration(id)),
     ),
     (
         option::ECN_SUPPORTED,

@@ -34,11 +34,6 @@ pub(super) const ROWS: &[Row] = &[
         |socket, bytes| switch(socket, bytes, |options| &mut options.explicit_end),
         |socket, _| number(socket.options(|options| options.explicit_end).into()),
     ),
-    (
-        option::AUTO_ASCONF,
-        |socket, bytes| switch(socket, bytes, |options| &mut options.auto_asconf),
-        |socket, _| number(socket.options(|options| options.auto_asconf).into()),
-    ),
     (option::I_WANT_MAPPED_V4_ADDR, set_mapped, |socket, _| {
         number(socket.options(Options::mapped).into())
     }),

@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
-use anabranch_sockets::{AssocId, Error, PathMtu, PathParameters, PathThresholds, Setting, Socket};
+use anabranch_sockets::{
+    AssocId, AutoAsconf, Error, PathMtu, PathParameters, PathThresholds, Setting, Socket,
+};
 
-use super::{Row, choose, duration, id, milliseconds, parse, read_only, short};
+use super::{Row, choose, duration, id, int, milliseconds, number, parse, read_only, short};
 use crate::abi::{self, AssocValue, Paddrinfo, Paddrparams, Paddrthlds, Prim, Storage, option};
 use crate::address;
 use crate::errno::Errno;
@@ -20,6 +22,8 @@ const SACKDELAY_DISABLE: u32 = 1 << 6;
 
 pub(super) const ROWS: &[Row] = &[
     (option::PRIMARY_ADDR, set_primary, primary),
+    (option::SET_PEER_PRIMARY_ADDR, set_peer_primary, |_, _| Err(Errno::EOPNOTSUPP)),
+    (option::AUTO_ASCONF, set_auto_asconf, auto_asconf),
     (option::PEER_ADDR_PARAMS, |socket, bytes| set_path(socket, &parse_params(bytes)?), path),
     (option::PEER_ADDR_THLDS, |s, bytes| set_thresholds(s, &parse(bytes)?, false), thresholds),
     (option::PEER_ADDR_THLDS_V2, |s, bytes| set_thresholds(s, &parse(bytes)?, true), thresholds),
@@ -31,6 +35,22 @@ fn set_primary(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let prim: Prim = parse(bytes)?;
     let remote = address::from_bytes(&prim.address)?.0.ip();
     Ok(socket.set_primary(AssocId(prim.assoc_id), remote)?)
+}
+
+/// `struct sctp_setpeerprim`, which is laid out as `struct sctp_prim`.
+fn set_peer_primary(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
+    let prim: Prim = parse(bytes)?;
+    let local = address::from_bytes(&prim.address)?.0.ip();
+    Ok(socket.set_peer_primary(AssocId(prim.assoc_id), local)?)
+}
+
+fn set_auto_asconf(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
+    Ok(socket.set_option(AssocId::FUTURE, &AutoAsconf(int(bytes)? != 0))?)
+}
+
+fn auto_asconf(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
+    let AutoAsconf(on) = socket.option(AssocId::FUTURE)?;
+    number(on.into())
 }
 
 fn primary(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {

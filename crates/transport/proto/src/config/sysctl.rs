@@ -24,6 +24,9 @@ const NAMES: &[Row] = &[
     ("intl_enable", "interleaving", switch),
     ("ecn_enable", "ecn", switch),
     ("reconfig_enable", "stream_reconfiguration", switch),
+    ("auth_enable", "authentication", switch),
+    ("asconf_enable", "address_reconfiguration", switch),
+    ("auto_asconf", "roam", switch),
 ];
 
 fn milliseconds(number: u32) -> String {

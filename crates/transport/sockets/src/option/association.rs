@@ -252,6 +252,41 @@ impl AssociationOption for AuthSupported {
     }
 }
 
+/// SCTP_ASCONF_SUPPORTED of Linux and FreeBSD: whether to offer changes of addresses to the peer (RFC 5061), and with them
+/// the authentication that they need. It cannot change once an association has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsconfSupported(pub bool);
+
+impl AssociationOption for AsconfSupported {
+    fn apply(&self, config: &mut AssociationConfig) {
+        config.authentication.authentication |= self.0;
+        config.addresses.address_reconfiguration = self.0;
+        config.addresses.roam &= self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.addresses.address_reconfiguration)
+    }
+}
+
+/// SCTP_AUTO_ASCONF (RFC 6458 section 8.1.23): whether associations follow the addresses of the host. On, it offers changes
+/// of addresses to the peer as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutoAsconf(pub bool);
+
+impl AssociationOption for AutoAsconf {
+    fn apply(&self, config: &mut AssociationConfig) {
+        if self.0 {
+            AsconfSupported(true).apply(config);
+        }
+        config.addresses.roam = self.0;
+    }
+
+    fn of(config: &AssociationConfig) -> Self {
+        Self(config.addresses.roam)
+    }
+}
+
 /// SCTP_ENABLE_STREAM_RESET (RFC 6525 section 6.3.1): which requests of the peer are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnableStreamReset {

@@ -9,10 +9,10 @@ mod path;
 use anabranch_proto::AssociationConfig;
 
 pub use association::{
-    AdaptationLayer, AssocParams, AuthSupported, AutoClose, DelayedSack, EcnSupported,
-    EnableStreamReset, InitMsg, InterleavingSupported, MaxBurst, MaxSegment, NoDelay,
-    NrSackSupported, PartialDeliveryPoint, PluggableCc, PrSupported, ReceiveBuffer,
-    ReconfigSupported, RtoInfo, SendBuffer, StreamScheduler,
+    AdaptationLayer, AsconfSupported, AssocParams, AuthSupported, AutoAsconf, AutoClose,
+    DelayedSack, EcnSupported, EnableStreamReset, InitMsg, InterleavingSupported, MaxBurst,
+    MaxSegment, NoDelay, NrSackSupported, PartialDeliveryPoint, PluggableCc, PrSupported,
+    ReceiveBuffer, ReconfigSupported, RtoInfo, SendBuffer, StreamScheduler,
 };
 pub use path::{PathMtu, PathParameters, PathThresholds};
 

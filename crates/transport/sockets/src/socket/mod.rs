@@ -18,6 +18,7 @@ mod outgoing;
 mod partial;
 mod query;
 mod reach;
+mod readdressing;
 mod receive;
 mod reconfiguration;
 mod records;

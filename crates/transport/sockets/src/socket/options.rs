@@ -50,8 +50,6 @@ pub struct Options {
     pub whole: bool,
     /// SCTP_EXPLICIT_EOR (RFC 6458 section 8.1.26): a message goes on until a call with SCTP_EOR.
     pub explicit_end: bool,
-    /// SCTP_AUTO_ASCONF, which has no effect: sockets do not change addresses while an association is up.
-    pub auto_asconf: bool,
     /// SO_KEEPALIVE, which has no effect: heartbeats keep associations alive anyway.
     pub keepalive: bool,
     /// SO_REUSEPORT, which has no effect: an SCTP port has one listener.
@@ -101,7 +99,6 @@ impl Options {
             traffic_class: 0,
             whole: false,
             explicit_end: false,
-            auto_asconf: false,
             keepalive: false,
             reuse_port: false,
             max_segment: 0,

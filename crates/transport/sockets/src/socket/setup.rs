@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch::{
-    Association, AssociationConfig, AssociationError, CloseError, ConnectOptions, IpVersions,
-    ListenOptions, SCTP_UDP_PORT,
+    AddressChange, Association, AssociationConfig, AssociationError, CloseError, ConnectOptions,
+    IpVersions, ListenOptions, SCTP_UDP_PORT,
 };
 use tokio::sync::Notify;
 
@@ -66,19 +66,21 @@ impl Socket {
         })
     }
 
-    /// `sctp_bindx` with SCTP_BINDX_ADD_ADDR: adds local addresses, or binds the socket (RFC 6458 section 9.1).
+    /// `sctp_bindx` with SCTP_BINDX_ADD_ADDR: adds local addresses, or binds the socket (RFC 6458 section 9.1). Once the
+    /// socket has been used, it asks the peers of its associations to agree (RFC 5061), and does not wait for them. Then
+    /// the addresses must be among those that the socket was bound to when it was first used.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind). [`Error::NotSupported`]: the socket has been used, so its addresses can no longer
-    /// change.
+    /// As [`bind`](Self::bind). Once the socket has been used: [`Error::NotSupported`]: no association can change its
+    /// addresses, or the socket does not receive at one of them. [`Error::AddressInUse`]: an association has it.
+    /// [`Error::NoBuffers`]: too many requests wait.
     pub fn bind_more(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
-        if self.with(|state| state.bound.is_none()) {
+        if self.with(|state| state.bound.is_none() && !state.listening && !state.used) {
             return self.bind(addresses);
         }
         self.with(|state| {
             if state.listening || state.used {
-                // Only ASCONF could change the addresses of associations.
-                return Err(Error::NotSupported);
+                return state.change_addresses(AddressChange::Added, addresses);
             }
             let mut bound = state.bound.clone().unwrap_or_default();
             self.check_addresses(state, addresses, Some(bound.port))?;
@@ -91,14 +93,15 @@ impl Socket {
         })
     }
 
-    /// `sctp_bindx` with SCTP_BINDX_REM_ADDR: removes local addresses, but not all (RFC 6458 section 9.1).
+    /// `sctp_bindx` with SCTP_BINDX_REM_ADDR: removes local addresses, but not all (RFC 6458 section 9.1). Once the socket
+    /// has been used, it removes them from its associations (RFC 5061); later ones have them.
     ///
     /// # Errors
     /// As [`bind_more`](Self::bind_more).
     pub fn bind_less(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         self.with(|state| {
             if state.listening || state.used {
-                return Err(Error::NotSupported);
+                return state.change_addresses(AddressChange::Removed, addresses);
             }
             let Some(bound) = &mut state.bound else { return Err(Error::Invalid) };
             let mut left = bound.addresses.clone();
