@@ -52,6 +52,10 @@ pub(crate) enum Value {
     Skipped(u64, u64, u64),
     List(Vec<Value>),
     Nodes(Vec<Item>),
+    /// `valid` or `wrong`: the MAC of an AUTH chunk.
+    Mac {
+        valid: bool,
+    },
     /// `cookie(tag)`: the cookie sent in the INIT ACK with this tag, optionally with one bit
     /// flipped.
     Cookie {
@@ -176,6 +180,8 @@ impl Value {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.fits(b))
             }
             (Self::Nodes(a), Self::Nodes(b)) => list_mismatch(a, b).is_none(),
+            // The runner verifies every MAC of the engine.
+            (Self::Mac { valid }, Self::Bytes(_)) => *valid,
             _ => false,
         }
     }
@@ -199,6 +205,7 @@ impl fmt::Display for Value {
                 write!(f, "[{}]", shown.join(","))
             }
             Self::Nodes(items) => write!(f, "[{}]", Items(items)),
+            Self::Mac { valid } => f.write_str(if *valid { "valid" } else { "wrong" }),
             Self::Cookie { tag, .. } => write!(f, "cookie({tag})"),
             Self::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) if !bytes.is_empty() && !text.chars().any(char::is_control) => {

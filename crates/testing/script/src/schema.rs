@@ -83,6 +83,11 @@ const fn parameter(name: &'static str, kind: u16, fields: &'static [&'static str
     entry(name, Class::Parameter(kind), fields, false)
 }
 
+/// A request about an address, or the answer to one.
+const fn change(name: &'static str, kind: u16) -> Schema {
+    entry(name, Class::Parameter(kind), &["corr_id"], true)
+}
+
 const fn cause(name: &'static str, code: u16, fields: &'static [&'static str]) -> Schema {
     entry(name, Class::Cause(code), fields, false)
 }
@@ -115,6 +120,17 @@ pub(crate) const NAMES: &[Schema] = &[
     chunk("I_FORWARD_TSN", kind::I_FORWARD_TSN, &["cum_tsn", "ids"], false),
     chunk("PAD", kind::PAD, &["val"], false),
     chunk("RECONFIG", kind::RE_CONFIG, &[], true),
+    chunk("AUTH", kind::AUTH, &["shkey_id", "hmac_id", "hmac"], false),
+    chunk("ASCONF", kind::ASCONF, &["serial"], true),
+    chunk("ASCONF_ACK", kind::ASCONF_ACK, &["serial"], true),
+    parameter("RANDOM", parameter_kind::RANDOM, &["val"]),
+    parameter("CHUNKS", parameter_kind::CHUNK_LIST, &["types"]),
+    parameter("HMAC_ALGO", parameter_kind::REQUESTED_HMAC_ALGORITHM, &["hmac_ids"]),
+    change("ADD_IP_ADDRESS", parameter_kind::ADD_IP_ADDRESS),
+    change("DELETE_IP_ADDRESS", parameter_kind::DELETE_IP_ADDRESS),
+    change("SET_PRIMARY_ADDRESS", parameter_kind::SET_PRIMARY_ADDRESS),
+    change("SUCCESS_INDICATION", parameter_kind::SUCCESS_INDICATION),
+    change("ERROR_CAUSE_INDICATION", parameter_kind::ERROR_CAUSE_INDICATION),
     parameter(
         "OUTGOING_SSN_RESET",
         parameter_kind::OUTGOING_RESET_REQUEST,
@@ -171,6 +187,12 @@ pub(crate) const NAMES: &[Schema] = &[
         cause_code::RESTART_WITH_NEW_ENCAPSULATION_PORT,
         &["current", "new"],
     ),
+    cause("DELETE_LAST_ADDRESS", cause_code::DELETE_LAST_ADDRESS, &["param"]),
+    cause("RESOURCE_SHORTAGE", cause_code::RESOURCE_SHORTAGE, &["param"]),
+    cause("DELETE_SOURCE_ADDRESS", cause_code::DELETE_SOURCE_ADDRESS, &["param"]),
+    cause("ILLEGAL_ASCONF_ACK", cause_code::ILLEGAL_ASCONF_ACK, &[]),
+    cause("NO_AUTHORIZATION", cause_code::NO_AUTHORIZATION, &["param"]),
+    cause("UNSUPPORTED_HMAC_IDENTIFIER", cause_code::UNSUPPORTED_HMAC_IDENTIFIER, &["hmac_id"]),
 ];
 
 /// The entry for a name.

@@ -108,6 +108,27 @@ fn scripts_fail_for_every_reason() {
     }
 }
 
+/// The runner knows only what the script says of the secrets, so it notices a MAC that is made with another one.
+#[test]
+fn a_mac_that_the_engine_computes_is_verified() {
+    let begin = "--set=authentication=on
++0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
++0 listen(3, 1) = 0
++0 < sctp: INIT[flgs=0, tag=1, tsn=1, RANDOM[len=36], CHUNKS[types=[DATA]], HMAC_ALGO[hmac_ids=[1]]]
++0 > sctp: INIT_ACK[flgs=0, tag=2, tsn=1, ...]
++0 < sctp: COOKIE_ECHO[flgs=0, len=..., val=...]
++0 > sctp: COOKIE_ACK[flgs=0]
++0 accept(3, ..., ...) = 4
+";
+    let end = "+0 write(4, ..., 10) = 10\n+0 > sctp: AUTH[hmac=valid]; DATA[...]\n";
+    assert_eq!(run(&format!("{begin}{end}")), Ok(()));
+    let failure = run(&format!("{begin}+0 peer_key(0, \"another\") = 0\n{end}")).unwrap_err();
+    assert_eq!(failure.message, "the MAC of the AUTH chunk is wrong");
+    let wrong = end.replace("valid", "wrong");
+    assert!(run(&format!("{begin}{wrong}")).is_err());
+    assert!(parse("+0 > sctp: AUTH[hmac=right]").message.contains("a MAC is valid, wrong"));
+}
+
 #[test]
 fn a_lenient_run_ignores_what_comes_after_the_end() {
     let script = Script::parse("t.pkt", &format!("{ACCEPTED}+0 write(4, ..., 10) = 10\n")).unwrap();

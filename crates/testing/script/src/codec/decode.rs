@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use anabranch_wire::{DataFlags, Packet, Parameters, kind};
 
+use super::changes;
 use super::numbers::Identities;
 use crate::node::{Item, Node, Raw, Value};
 use crate::schema::{Class, Number, layout_of, name_of};
@@ -25,7 +26,7 @@ pub(crate) fn chunks(packet: &Packet<'_>, identities: Option<&Identities>) -> Ve
     found
 }
 
-fn be(bytes: &[u8], at: usize, count: usize) -> Option<u64> {
+pub(super) fn be(bytes: &[u8], at: usize, count: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(count)?)?;
     Some(bytes.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
 }
@@ -73,6 +74,9 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
         }
         return Some(());
     }
+    if changes::fill(node, raw, &|number| own(number, None))? {
+        return Some(());
+    }
     match raw.kind as u8 {
         kind::DATA => {
             node.push("len", length);
@@ -108,10 +112,6 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
         }
         kind::HEARTBEAT | kind::HEARTBEAT_ACK => node.items = parameters(value),
         kind::ABORT | kind::ERROR => node.items = causes(value),
-        kind::COOKIE_ECHO | kind::PAD => {
-            node.push("len", length);
-            node.push("val", Value::Bytes(value.to_vec()));
-        }
         _ => {
             node.push("len", length);
             node.push("val", Value::Bytes(value.to_vec()));
@@ -190,11 +190,11 @@ fn list(bytes: &[u8], decode: impl Fn(Raw) -> Node) -> Vec<Item> {
     raws.map(|raw| Item::Node(decode(raw))).collect()
 }
 
-fn parameters(bytes: &[u8]) -> Vec<Item> {
+pub(super) fn parameters(bytes: &[u8]) -> Vec<Item> {
     list(bytes, parameter)
 }
 
-fn causes(bytes: &[u8]) -> Vec<Item> {
+pub(super) fn causes(bytes: &[u8]) -> Vec<Item> {
     list(bytes, cause)
 }
 
@@ -222,7 +222,8 @@ fn parameter(raw: Raw) -> Node {
             node.push("incr", be(value, 0, 4).map_or(Value::Any, Value::Number));
         }
         ("SUPPORTED_ADDRESS_TYPES", _) => node.push("types", words(value)),
-        ("SUPPORTED_EXTENSIONS", _) => {
+        ("HMAC_ALGO", _) => node.push("hmac_ids", words(value)),
+        ("SUPPORTED_EXTENSIONS" | "CHUNKS", _) => {
             let kinds = value.iter().map(|kind| Value::Number(u64::from(*kind)));
             node.push("types", Value::List(kinds.collect()));
         }
@@ -231,6 +232,14 @@ fn parameter(raw: Raw) -> Node {
             node.push("adaptation_code_point", code);
         }
         ("ECN_CAPABLE" | "FORWARD_TSN_SUPPORTED", _) => {}
+        (
+            "ADD_IP_ADDRESS"
+            | "DELETE_IP_ADDRESS"
+            | "SET_PRIMARY_ADDRESS"
+            | "SUCCESS_INDICATION"
+            | "ERROR_CAUSE_INDICATION",
+            _,
+        ) => changes::parameter(&mut node, value),
         ("PARAMETER", _) => {
             node.push("type", Value::Number(u64::from(raw.kind)));
             node.push("len", length);
@@ -293,7 +302,12 @@ fn cause(raw: Raw) -> Node {
             node.push("types", words(value.get(4..).unwrap_or_default()));
         }
         "STALE_COOKIE_ERROR" => node.push("staleness", number(4)),
-        "UNRESOLVABLE_ADDRESS" => node.push("param", Value::Nodes(parameters(value))),
+        "UNSUPPORTED_HMAC_IDENTIFIER" => node.push("hmac_id", number(2)),
+        "UNRESOLVABLE_ADDRESS"
+        | "DELETE_LAST_ADDRESS"
+        | "RESOURCE_SHORTAGE"
+        | "DELETE_SOURCE_ADDRESS"
+        | "NO_AUTHORIZATION" => node.push("param", Value::Nodes(parameters(value))),
         "UNRECOGNIZED_PARAMETERS" | "RESTART_WITH_NEW_ADDRESSES" => {
             node.push("params", Value::Nodes(parameters(value)));
         }

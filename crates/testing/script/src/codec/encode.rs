@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use anabranch_wire::kind;
 
+use super::changes;
 use super::numbers::Identities;
 use crate::failure::{Failure, Place};
 use crate::node::{Item, Node, Value};
@@ -89,6 +90,9 @@ fn chunk_value(
                 Number::TsnOfReceiver => live(tsn).to_be_bytes(),
             });
         }
+        return Ok(());
+    }
+    if changes::chunk_value(node, kind, sources, out)? {
         return Ok(());
     }
     match kind {
@@ -217,7 +221,11 @@ fn cookie_of(sources: &Sources<'_>, identity: usize) -> Vec<u8> {
 
 /// A sequence of parameters and causes. The last one is not padded, because a chunk's length does
 /// not include its padding.
-fn items(items: &[Item], sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+pub(super) fn items(
+    items: &[Item],
+    sources: &Sources<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
     for item in items {
         if let Item::Node(node) = item {
             pad(out);
@@ -286,7 +294,7 @@ fn streams(node: &Node, out: &mut Vec<u8>) {
 }
 
 fn tlv_value(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    if reconfiguration(node, sources, out) {
+    if reconfiguration(node, sources, out) || changes::tlv_value(node, sources, out)? {
         return Ok(());
     }
     let word = |key: &str| (node.number(key).unwrap_or(0) as u32).to_be_bytes();
@@ -315,14 +323,17 @@ fn tlv_value(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<()
             out.extend((node.number("sid").unwrap_or(0) as u16).to_be_bytes());
             out.extend([0, 0]);
         }
-        "SUPPORTED_ADDRESS_TYPES" | "SUPPORTED_EXTENSIONS" | "MISSING_MANDATORY_PARAMETER" => {
+        "SUPPORTED_ADDRESS_TYPES"
+        | "SUPPORTED_EXTENSIONS"
+        | "CHUNKS"
+        | "MISSING_MANDATORY_PARAMETER" => {
             let Some(Value::List(list)) = node.get("types") else { return Ok(()) };
             if node.name == "MISSING_MANDATORY_PARAMETER" {
                 out.extend((list.len() as u32).to_be_bytes());
             }
             for kind in list {
                 let Value::Number(kind) = kind else { continue };
-                if node.name == "SUPPORTED_EXTENSIONS" {
+                if matches!(node.name.as_str(), "SUPPORTED_EXTENSIONS" | "CHUNKS") {
                     out.push(*kind as u8);
                 } else {
                     out.extend((*kind as u16).to_be_bytes());

@@ -1,5 +1,6 @@
 //! Conversion of nodes to and from bytes.
 
+mod changes;
 mod decode;
 mod encode;
 mod numbers;

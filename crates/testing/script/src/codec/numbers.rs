@@ -10,6 +10,8 @@ pub(crate) struct Identity {
     pub(crate) live_tsn: u32,
     /// The State Cookie of the INIT ACK that announced these numbers.
     pub(crate) cookie: Vec<u8>,
+    /// What this side and the peer said of authentication in their INIT or INIT ACK.
+    pub(crate) vectors: [Vec<u8>; 2],
 }
 
 /// All numbers that the engine has drawn so far.

@@ -84,17 +84,31 @@ impl Reader {
                 }
                 self.bytes().map(|bytes| bytes.map_or(Value::Any, Value::Bytes))
             }
+            "hmac" => self.mac(),
             "addr" => match self.address() {
                 Some(address) => Ok(Value::Address(address)),
                 None => Ok(Value::Bytes(self.text("an address")?.into_bytes())),
             },
             "params" => Ok(Value::Nodes(self.nodes(depth)?)),
             "param" | "chk" => Ok(Value::Nodes(vec![Item::Node(self.node_at(depth + 1)?)])),
-            "gaps" | "nr_gaps" | "dups" | "types" | "ids" | "sids" => self.list(key),
+            "gaps" | "nr_gaps" | "dups" | "types" | "ids" | "sids" | "hmac_ids" => self.list(key),
             "flgs" => self.flags(schema, place),
             "type" => self.kind(),
             _ => self.number_or_range(limit(key)),
         }
+    }
+
+    /// `valid`, `wrong`, or bytes.
+    fn mac(&mut self) -> Result<Value, Failure> {
+        if let Some(Token::Word(_)) = self.peek() {
+            let place = self.place();
+            return match self.word("a MAC")?.as_str() {
+                "valid" => Ok(Value::Mac { valid: true }),
+                "wrong" => Ok(Value::Mac { valid: false }),
+                _ => Err(Failure::script(&place, "a MAC is valid, wrong, '...' or bytes")),
+            };
+        }
+        self.bytes().map(|bytes| bytes.map_or(Value::Any, Value::Bytes))
     }
 
     fn flags(&mut self, schema: &Schema, place: &Place) -> Result<Value, Failure> {
@@ -172,6 +186,7 @@ impl Reader {
                     }
                 }
                 "dups" => Value::Number(self.number("a TSN", u64::from(u32::MAX))?),
+                "hmac_ids" => Value::Number(self.number("an algorithm", 65_535)?),
                 _ => self.kind()?,
             });
         }
@@ -246,6 +261,8 @@ fn limit(key: &str) -> u64 {
         | "ssn"
         | "code"
         | "current"
+        | "shkey_id"
+        | "hmac_id"
         | "new"
         | "number_of_new_streams" => u64::from(u16::MAX),
         _ => u64::from(u32::MAX),

@@ -1,5 +1,7 @@
 //! Runs scripts: one engine, virtual time, and a peer that follows the script.
 
+mod addresses;
+mod authentication;
 mod options;
 mod packets;
 mod settings;

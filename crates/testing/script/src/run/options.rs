@@ -16,6 +16,8 @@ pub(crate) struct Options {
     pub(crate) tolerance: Duration,
     pub(crate) locals: Vec<IpAddr>,
     pub(crate) remotes: Vec<IpAddr>,
+    /// The number of local addresses with which associations begin.
+    pub(crate) bound: usize,
     /// Port of listeners that do not request one.
     pub(crate) bind_port: u16,
     /// Destination port of connections.
@@ -33,6 +35,7 @@ impl Options {
             tolerance: Duration::from_micros(4_000),
             locals: vec![IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1))],
             remotes: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))],
+            bound: usize::MAX,
             bind_port: 8080,
             connect_port: 8080,
             udp: udp_ports(script),
@@ -73,6 +76,7 @@ impl Options {
                 self.locals = addresses(place, "fd3d:fa7b:d17d::1")?;
                 self.remotes = addresses(place, "2001:db8::1")?;
             }
+            "bound" => self.bound = number(place, value)?.max(1) as usize,
             "routes" if value == "all" => *mesh = true,
             "routes" if value == "pairs" => *mesh = false,
             "bind_port" => self.bind_port = number(place, value)? as u16,

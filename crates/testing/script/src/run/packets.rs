@@ -6,6 +6,7 @@ use anabranch_proto::{Ecn, IcmpKind, IcmpMessage, Received};
 use anabranch_wire::{Packet, Parameters, crc32c, kind, parameter_kind};
 use bytes::Bytes;
 
+use super::authentication;
 use super::world::{Seen, World};
 use crate::codec::{Identity, Sources, chunk, chunks};
 use crate::failure::{Failure, Place};
@@ -119,8 +120,17 @@ impl World {
         let heartbeat = heartbeat.map(|(.., info)| info.as_slice());
         let sources = Sources { identities: &self.identities, identity, heartbeat };
         let mut bytes = Vec::new();
+        let mut macs = Vec::new();
         for node in &nodes {
+            if node.name == "AUTH" {
+                macs.push((bytes.len(), *node));
+            }
             chunk(node, &sources, &mut bytes)?;
+        }
+        // The last one first, because an AUTH chunk covers those after it.
+        for (at, node) in macs.into_iter().rev() {
+            let identity = self.identities.all.get(identity);
+            authentication::fill(node, &mut bytes, at, &self.secrets, identity);
         }
         let tag = match spec.tag {
             None if !has("INIT") && !reflected => {
@@ -135,8 +145,37 @@ impl World {
                 self.peer_tags.push(tag as u32);
             }
         }
+        self.note_vector(identity, &bytes);
         let shown: Vec<_> = nodes.iter().map(ToString::to_string).collect();
         Ok((bytes, tag, shown.join("; ")))
+    }
+
+    /// Records what the peer says of authentication in an INIT or INIT ACK.
+    fn note_vector(&mut self, identity: usize, chunks: &[u8]) {
+        let Some([kind, ..]) = chunks.first_chunk::<4>() else { return };
+        let vector = authentication::vector(chunks.get(4..).unwrap_or_default());
+        if *kind == kind::INIT {
+            self.peer_vector = vector;
+        } else if let (kind::INIT_ACK, Some(known)) = (*kind, self.identities.all.get_mut(identity))
+        {
+            known.vectors[1] = vector;
+        }
+    }
+
+    /// Verifies the MACs of a packet.
+    fn check_macs(&self, packet: &Packet<'_>) -> Result<(), String> {
+        let mut chunks = packet.chunks();
+        loop {
+            let at = chunks.offset();
+            let Some(Ok(chunk)) = chunks.next() else { return Ok(()) };
+            let covered = packet.bytes().get(at..).unwrap_or_default();
+            let identity = self.identities.current();
+            if chunk.kind == kind::AUTH
+                && !authentication::verifies(covered, &self.secrets, identity)
+            {
+                return Err("the MAC of the AUTH chunk is wrong".to_owned());
+            }
+        }
     }
 
     fn tag(&self, explicit: Option<u64>, is_init: bool, reflected: bool) -> u32 {
@@ -198,6 +237,7 @@ impl World {
         if let Some(difference) = list_mismatch(expected, &actual) {
             return Err(difference);
         }
+        self.check_macs(&packet)?;
         self.check_tag(spec, &packet)
     }
 
@@ -244,11 +284,19 @@ impl World {
                     script_tsn,
                     live_tsn: tsn as u32,
                     cookie: Vec::new(),
+                    vectors: Default::default(),
                 });
                 self.identities.all.len() - 1
             });
             if !is_ack {
                 self.identities.current = index;
+            }
+            let own = node.raw.as_ref().map(|raw| authentication::vector(&raw.value));
+            if let (Some(own), Some(identity)) = (own, self.identities.all.get_mut(index)) {
+                identity.vectors[0] = own;
+                if is_ack {
+                    identity.vectors[1].clone_from(&self.peer_vector);
+                }
             }
             let cookie = node
                 .raw

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anabranch_proto::config::SharedKeys;
 use anabranch_proto::{
     AssociationConfig, AssociationId, Features, Reliability, SchedulerKind, StreamDirection,
 };
@@ -88,6 +89,27 @@ fn scheduler(value: &Argument) -> Option<SchedulerKind> {
     SCHEDULERS.into_iter().find(|(name, _)| says(value, name)).map(|(_, kind)| kind)
 }
 
+/// The identifier of a key, and its secret.
+fn secret(value: &Argument) -> (u16, Option<&[u8]>) {
+    let id = field(value, "sca_keynumber").or(field(value, "scact_keynumber")).unwrap_or(0);
+    let Argument::Structure(fields) = value else { return (id as u16, None) };
+    let secret = fields.iter().find_map(|(name, value)| match value {
+        Argument::Text(text) if name == "sca_key" => Some(text.as_bytes()),
+        _ => None,
+    });
+    (id as u16, secret)
+}
+
+/// SCTP_AUTH_KEY, SCTP_AUTH_ACTIVE_KEY or SCTP_AUTH_DELETE_KEY; `None` if that is refused.
+fn change_keys(keys: &mut SharedKeys, option: &str, value: &Argument) -> Option<()> {
+    match (option, secret(value)) {
+        ("SCTP_AUTH_KEY", (id, Some(secret))) => keys.set(id, secret).ok(),
+        ("SCTP_AUTH_ACTIVE_KEY", (id, _)) => keys.activate(id).ok(),
+        ("SCTP_AUTH_DELETE_KEY", (id, _)) => keys.delete(id).ok(),
+        _ => None,
+    }
+}
+
 /// Sets an option of associations. Returns whether the option is known.
 fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
     let milliseconds = |name| field(value, name).map(Duration::from_millis);
@@ -150,6 +172,9 @@ fn apply(config: &mut AssociationConfig, name: &str, value: &Argument) -> bool {
             receiving.accept_association_resets = says(value, "SCTP_ENABLE_RESET_ASSOC_REQ");
             receiving.accept_added_streams = says(value, "SCTP_ENABLE_CHANGE_ASSOC_REQ");
         }
+        "SCTP_AUTH_KEY" | "SCTP_AUTH_ACTIVE_KEY" | "SCTP_AUTH_DELETE_KEY" => {
+            return change_keys(&mut config.keys, name, value).is_some();
+        }
         "SCTP_AUTOCLOSE" => AutoClose(positive().map(Duration::from_secs)).apply(config),
         "SO_RCVBUF" => ReceiveBuffer(bytes()).apply(config),
         "SO_SNDBUF" => SendBuffer(bytes()).apply(config),
@@ -191,6 +216,11 @@ impl World {
             "SCTP_RESET_STREAMS" | "SCTP_RESET_ASSOC" | "SCTP_ADD_STREAMS" => {
                 return self.change_streams(call, name, value);
             }
+            "SCTP_AUTH_KEY" | "SCTP_AUTH_ACTIVE_KEY" | "SCTP_AUTH_DELETE_KEY"
+                if change_keys(&mut socket.config.keys.clone(), name, value).is_none() =>
+            {
+                return Ok(Answer::error(Error::Invalid));
+            }
             _ => {}
         }
         let (before, live, listens) = (socket.config.clone(), socket.association, socket.listens);
@@ -211,6 +241,9 @@ impl World {
         if let Some(mut association) = live.and_then(|id| self.endpoint.association_mut(now, id)) {
             let done = association.reconfigure(now, &new);
             done.map_err(|error| Failure::script(&call.place, error.to_string()))?;
+        }
+        if let ("SCTP_AUTH_KEY", (id, Some(secret))) = (name, secret(value)) {
+            self.secrets.insert(id, secret.to_vec());
         }
         Ok(Answer::DONE)
     }
@@ -289,6 +322,17 @@ impl World {
 }
 
 impl World {
+    /// `peer_key(5, "secret")`: a secret that only the peer has, or has in place of this side's.
+    pub(super) fn peer_key(&mut self, call: &Call) -> Result<Answer, Failure> {
+        match call.arguments.as_slice() {
+            [Argument::Number(id), Argument::Text(secret)] if (0..65_536).contains(id) => {
+                self.secrets.insert(*id as u16, secret.as_bytes().to_vec());
+                Ok(Answer::DONE)
+            }
+            _ => Err(Failure::script(&call.place, "expected a key identifier and a text")),
+        }
+    }
+
     /// SCTP_RESET_STREAMS, SCTP_RESET_ASSOC or SCTP_ADD_STREAMS (RFC 6525 section 6.3).
     fn change_streams(
         &mut self,

@@ -132,7 +132,7 @@ impl World {
             Notification::Closed(reason) => {
                 format!("CLOSED_{}", close_name(reason))
             }
-            _ => String::new(),
+            event => self.name_of_change(event),
         };
         let link = self.links.entry(id).or_default();
         match event {

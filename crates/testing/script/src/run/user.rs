@@ -37,6 +37,9 @@ impl World {
             }
             "path" => self.path_state(call),
             "stat" => self.statistic(call),
+            "add_address" | "remove_address" | "prefer_address" => self.change_address(call),
+            "interface" => self.interface(call),
+            "peer_key" => self.peer_key(call),
             "set_primary" | "heartbeat" => self.ask_path(call),
             "send_error" => {
                 let (local, remote) = self.path(&call.place, route(call))?;
@@ -217,28 +220,28 @@ impl World {
     }
 }
 
-fn number(argument: &Argument) -> Option<i64> {
+pub(super) fn number(argument: &Argument) -> Option<i64> {
     match argument {
         Argument::Number(number) => Some(*number),
         _ => None,
     }
 }
 
-fn text(argument: &Argument) -> Option<&str> {
+pub(super) fn text(argument: &Argument) -> Option<&str> {
     match argument {
         Argument::Text(text) => Some(text),
         _ => None,
     }
 }
 
-fn words(argument: &Argument) -> &[String] {
+pub(super) fn words(argument: &Argument) -> &[String] {
     match argument {
         Argument::Words(words) => words,
         _ => &[],
     }
 }
 
-fn route(call: &Call) -> Route {
+pub(super) fn route(call: &Call) -> Route {
     let route = call.arguments.iter().find_map(|argument| match argument {
         Argument::Path(route) => Some(*route),
         _ => None,

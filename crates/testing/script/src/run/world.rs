@@ -10,6 +10,7 @@ use anabranch_wire::{Packet, kind, parameter_kind};
 use bytes::Bytes;
 
 use super::BEGIN;
+use super::authentication::Secrets;
 use super::options::Options;
 use super::sockets::{Link, Socket};
 use crate::codec::Identities;
@@ -27,6 +28,10 @@ pub(crate) struct World {
     pub(crate) identities: Identities,
     /// Verification tags that the peer has announced, the latest last.
     pub(crate) peer_tags: Vec<u32>,
+    /// What the peer's last INIT says of authentication.
+    pub(crate) peer_vector: Vec<u8>,
+    /// The peer's secrets.
+    pub(crate) secrets: Secrets,
     /// Tag of the last incoming packet, which the T bit reflects.
     pub(crate) last_tag: u32,
     /// The information of the last heartbeat on each path (local, remote) and to each UDP port, in
@@ -56,7 +61,8 @@ pub(crate) struct Seen {
 impl World {
     pub(crate) fn new(options: Options) -> Self {
         let mut endpoint = Endpoint::new(options.endpoint.clone(), [options.seed; 32]);
-        endpoint.set_local_addresses(BEGIN, &options.locals);
+        let bound = options.bound.min(options.locals.len());
+        endpoint.set_local_addresses(BEGIN, options.locals.get(..bound).unwrap_or_default());
         let ports = (options.bind_port, options.connect_port);
         Self {
             options,
@@ -66,6 +72,8 @@ impl World {
             history: Vec::new(),
             identities: Identities::default(),
             peer_tags: Vec::new(),
+            peer_vector: Vec::new(),
+            secrets: Secrets::new(),
             last_tag: 0,
             heartbeats: Vec::new(),
             ports,
