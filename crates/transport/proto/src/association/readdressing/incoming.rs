@@ -115,6 +115,7 @@ impl Association {
     }
 
     /// Adds the paths to an address of the peer. Returns the one of the packet, or the first one.
+    // req: rfc5061 5.3 "The receiver MUST NOT send packets to the new address"
     fn add_paths(&mut self, now: Instant, remote: IpAddr, arrival: &Arrival) -> Option<PathId> {
         let first = (remote == arrival.remote).then_some((arrival.local, remote));
         let port = arrival.remote_udp_port;
@@ -140,6 +141,10 @@ impl Association {
     /// Processes an ASCONF that is authentic.
     // req: rfc5061 5.2 "ASCONF MUST queue the response ASCONF-ACK Chunk for"
     // req: rfc5061 5.2 "containing the ASCONF-ACK Chunks MUST be the source address of"
+    // req: rfc5061 4.1.1 "configuration change requests that MUST be acknowledged"
+    // req: rfc5061 4.1.2 "This chunk MUST be sent in an authenticated way"
+    // req: rfc5061 5.1.1 "ASCONF-ACK Chunks, the chunks MUST appear in sequential order"
+    // req: rfc5061 5.3.2 "The receiver MUST reply to the source address"
     pub(in crate::association) fn on_asconf(
         &mut self,
         now: Instant,
@@ -190,8 +195,8 @@ impl Association {
         }
     }
 
-    /// Processes the requests of a chunk in order, until one fails: those after it fail as well. Returns the value of the
-    /// answer.
+    /// Processes the requests of a chunk in order, until one fails: those after it fail as well. One of a type that is not
+    /// known here may ask to go on after its report. Returns the value of the answer.
     // req: rfc5061 5.2 "TLVs MUST be processed in order within the Chunk"
     // req: rfc5061 5.2 "in the Chunk MUST be processed first"
     // req: rfc5061 5.2 "one) MUST be processed second and"
@@ -199,6 +204,12 @@ impl Association {
     // req: rfc5061 5.2 "All responses MUST copy the ASCONF-Request Correlation ID"
     // req: rfc5061 5.3 "an 'Out of Resource' in its response, it MUST also fail any"
     // req: rfc5061 5.3 "receiver MUST NOT reject an ADD and then accept a subsequent"
+    // req: rfc5061 4.1.1 "MUST be ignored if received"
+    // req: rfc5061 4.2.1 "the receiver MUST NOT change this 32-bit value"
+    // req: rfc5061 4.2.2 "the receiver MUST NOT change this 32-bit value"
+    // req: rfc5061 4.2.3 "the receiver MUST NOT change this 32-bit value"
+    // req: rfc5061 4.2.4 "the receiver MUST NOT change this 32-bit value"
+    // req: rfc5061 5.2 "response packet but MUST continue to process all of the ASCONF"
     fn process_changes(
         &mut self,
         now: Instant,
@@ -207,7 +218,9 @@ impl Association {
         asconf: &Asconf<'_>,
     ) -> Bytes {
         let mut answer = asconf.serial.to_be_bytes().to_vec();
+        let mut errors = false;
         for raw in asconf.parameters.iter().map_while(Result::ok).skip(1) {
+            let mut goes_on = false;
             let (correlation, outcome) = match raw.decode() {
                 Ok(Parameter::AddIpAddress { correlation, address }) => {
                     (correlation, self.on_add(now, path, state, decode_address(address)))
@@ -218,15 +231,35 @@ impl Association {
                 Ok(Parameter::SetPrimaryAddress { correlation, address }) => {
                     (correlation, self.on_prefer(path, state, decode_address(address)))
                 }
-                _ if !raw.unknown_action().reports() && raw.unknown_action().goes_on() => continue,
-                _ => (first_word(&raw), Err(Refusal::Unrecognized)),
+                // Without a report, whatever comes after it would count as done.
+                Ok(Parameter::Unknown(_)) => {
+                    let action = raw.unknown_action();
+                    if !action.reports() && action.goes_on() {
+                        continue;
+                    }
+                    goes_on = action.goes_on();
+                    (first_word(&raw), Err(Refusal::Unrecognized))
+                }
+                // req: rfc5061 4.2 "the parameter MUST be ignored"
+                // req: rfc5061 4.2 "A robust implementation SHOULD ignore the parameter and leave"
+                // req: rfc5061 4.2.6 "received in another chunk, it MUST be ignored"
+                Ok(_) => continue,
+                Err(_) => (first_word(&raw), Err(Refusal::Unrecognized)),
             };
-            if let Err(why) = outcome {
-                let mut causes = Vec::new();
-                why.cause(raw.bytes()).encode(&mut causes);
-                let causes = Causes::new(&causes);
-                Parameter::ErrorCauseIndication { correlation, causes }.encode(&mut answer);
-                break;
+            match outcome {
+                // It would count as failed after the error.
+                Ok(()) if errors => Parameter::SuccessIndication(correlation).encode(&mut answer),
+                Ok(()) => {}
+                Err(why) => {
+                    let mut causes = Vec::new();
+                    why.cause(raw.bytes()).encode(&mut causes);
+                    let causes = Causes::new(&causes);
+                    Parameter::ErrorCauseIndication { correlation, causes }.encode(&mut answer);
+                    if !goes_on {
+                        break;
+                    }
+                    errors = true;
+                }
             }
         }
         // The request for it may have come after one that failed. The rest of the packet still needs the path.
@@ -252,6 +285,7 @@ impl Association {
             {
                 return Ok(());
             }
+            // req: rfc5061 4.2.1 "This parameter MUST NOT contain a broadcast or multicast address"
             if !address::is_unicast(remote) || !address::may_be_listed(remote, source) {
                 return Err(Refusal::Unresolvable);
             }
@@ -281,6 +315,11 @@ impl Association {
     // req: rfc5061 5.3 "of a peer endpoint, the receiver MUST send an Error Cause TLV"
     // req: rfc5061 5.3 "chunk, the receiver MUST reject this request"
     // req: rfc5061 5.3 "address, the endpoint MUST consider the address no longer part"
+    // req: rfc5061 4.2.2 "NOT contain a broadcast or multicast address"
+    // req: rfc5061 5.3 "NOT be performed or acted upon"
+    // req: rfc5061 5.3 "request, the receiver MUST send an Error Cause TLV set to the"
+    // req: rfc5061 5.3 "It MUST NOT send SCTP packets for the"
+    // req: rfc5061 5.3 "association to that address and it MUST treat subsequent packets"
     fn on_delete(
         &mut self,
         path: PathId,

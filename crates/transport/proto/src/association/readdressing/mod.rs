@@ -51,8 +51,10 @@ pub(super) struct Readdressing {
     /// How often it was sent.
     tries: u32,
     wishes: VecDeque<Change>,
-    /// The peer does not understand the chunk, although it was agreed on.
-    is_refused: bool,
+    /// The peer does not understand requests to add and remove addresses, or those to prefer one, although changes were
+    /// agreed on.
+    refuses_moves: bool,
+    refuses_preferences: bool,
     /// The ASCONF-ACK of the packet that is read. It is processed at its end, because it may remove the path on which
     /// the packet arrived.
     answer: Option<(u32, Bytes)>,
@@ -97,7 +99,8 @@ impl Readdressing {
             first_sent: None,
             tries: 0,
             wishes: VecDeque::new(),
-            is_refused: false,
+            refuses_moves: false,
+            refuses_preferences: false,
             answer: None,
             heard: None,
             arrived: None,
@@ -109,6 +112,14 @@ impl Readdressing {
             departed: Vec::new(),
             stranded: None,
             counts: AddressCounters::default(),
+        }
+    }
+
+    /// Whether the peer does not understand such changes.
+    fn refuses(&self, what: AddressChange) -> bool {
+        match what {
+            AddressChange::Added | AddressChange::Removed => self.refuses_moves,
+            AddressChange::Preferred => self.refuses_preferences,
         }
     }
 
@@ -125,7 +136,7 @@ impl Association {
     /// # Errors
     /// [`AddressError`]; then nothing has happened.
     pub fn add_address(&mut self, now: Instant, local: IpAddr) -> Result<(), AddressError> {
-        self.may_readdress()?;
+        self.may_readdress(AddressChange::Added)?;
         if self.will_have(local) {
             return Err(AddressError::Known);
         }
@@ -144,7 +155,7 @@ impl Association {
     /// [`AddressError`]; then nothing has happened.
     // req: rfc5061 5.3 "An endpoint MUST NOT delete its last remaining IP address from"
     pub fn remove_address(&mut self, now: Instant, local: IpAddr) -> Result<(), AddressError> {
-        self.may_readdress()?;
+        self.may_readdress(AddressChange::Removed)?;
         if !self.will_have(local) {
             return Err(AddressError::Unknown);
         }
@@ -161,19 +172,19 @@ impl Association {
     /// [`AddressError`]; then nothing has happened.
     // req: rfc5061 5.4 "A sender MUST only send a set"
     pub fn prefer_address(&mut self, now: Instant, local: IpAddr) -> Result<(), AddressError> {
-        self.may_readdress()?;
+        self.may_readdress(AddressChange::Preferred)?;
         if !self.will_have(local) {
             return Err(AddressError::Unknown);
         }
         self.wish(now, AddressChange::Preferred, local)
     }
 
-    /// Whether addresses can change now.
-    fn may_readdress(&self) -> Result<(), AddressError> {
+    /// Whether addresses can change so now.
+    fn may_readdress(&self, what: AddressChange) -> Result<(), AddressError> {
         if !matches!(self.state, State::Established) {
             return Err(AddressError::NotUp);
         }
-        let refused = self.readdressing.as_ref().is_some_and(|state| state.is_refused);
+        let refused = self.readdressing.as_ref().is_some_and(|state| state.refuses(what));
         match self.features.has(Features::ADDRESS_RECONFIGURATION) && !refused {
             true => Ok(()),
             false => Err(AddressError::NotNegotiated),
@@ -334,6 +345,7 @@ impl Association {
     /// Whether an ABORT of a host that does not know the association came to an address that goes, or has gone: the peer
     /// has forgotten only the address.
     // req: rfc5061 5.3 "Chunks arriving destined to the IP address being deleted MUST be"
+    // req: rfc5061 5.3.1 "Abort MUST be ignored if the destination address"
     pub(super) fn is_about_gone_address(&self, arrival: &Arrival) -> bool {
         let stays = |path: &Path| path.local == arrival.local && !path.silent;
         self.readdressing.is_some() && !self.paths.iter().any(stays)

@@ -155,6 +155,8 @@ impl Association {
     }
 
     /// An address of the association that the peer knows.
+    // req: rfc5061 4.1.1 "the address MUST be considered part of the association by the"
+    // req: rfc5061 4.1.1 "host name address MUST NOT be sent and"
     fn known_address(&self) -> IpAddr {
         let known = self.paths.iter().find(|path| !path.silent);
         let active = &self.paths[self.paths.active()];
@@ -163,6 +165,10 @@ impl Association {
 
     /// Makes paths from a new address, one to each address of the peer, also to those `beyond` the present paths. They carry only ASCONF until the peer has agreed.
     // req: rfc5061 5.3 "containing the add is acknowledged, the sender MUST NOT use the"
+    // req: rfc5061 5.3 "case, an endpoint SHOULD consider the newly added IP address"
+    // req: rfc5061 5.3 "MUST NOT source data from this new address"
+    // req: rfc5061 5.3 "data as illustrated and MUST NOT treat this data as an OOTB"
+    // req: rfc5061 5.3 "association, but it MUST NOT respond with an ABORT"
     pub(super) fn add_silent_paths(&mut self, now: Instant, local: IpAddr, beyond: &[IpAddr]) {
         let mut remotes: Vec<(IpAddr, u16)> = (self.paths.iter())
             .filter(|path| !path.disowned)
@@ -340,7 +346,16 @@ impl Association {
         let asked = std::mem::take(&mut state.asked);
         let rtt = state.first_sent.map(|at| now.saturating_since(at));
         self.watch.error_count = 0;
-        let results = results(&asked, Parameters::new(&parameters));
+        // The peer answers to where the request came from.
+        let carries = |id: &PathId| self.paths.get(*id).is_some_and(Path::may_carry);
+        if let Some(works) = taken.filter(|id| *id == path).filter(carries) {
+            self.path_works(now, works);
+        }
+        let parameters = Parameters::new(&parameters);
+        for what in not_understood(&asked, parameters) {
+            self.refuse(what);
+        }
+        let results = results(&asked, parameters);
         for (change, result) in asked.into_iter().zip(results) {
             let came = (Some(path) == taken).then_some((path, rtt));
             self.end_change(now, change, result, came);
@@ -404,6 +419,7 @@ impl Association {
 
     /// Drops the paths of an address that the peer has forgotten. Those of its addresses that had no other path are kept
     /// in mind for the next address of this side.
+    // req: rfc5061 5.3 "address valid for a period of time, it MUST NOT hold it valid"
     fn drop_address(&mut self, local: IpAddr) {
         let before: Vec<IpAddr> = self.remotes().collect();
         self.retain_paths(|path| path.local != local);
@@ -463,22 +479,52 @@ impl Association {
     /// The peer says that it does not know the chunk ASCONF, although it was agreed on.
     // req: rfc5061 5.1 "the ASCONF MUST NOT send any further ASCONF Chunks and MUST stop"
     // req: rfc5061 5.1.1 "sender MUST NOT send subsequent ASCONF Chunks to the peer"
+    // req: rfc5061 4.1.1 "indicates to the sender that it MUST not send any"
     pub(in crate::association) fn on_asconf_refused(&mut self, now: Instant) {
         if !self.features.has(Features::ADDRESS_RECONFIGURATION) {
             return;
         }
         let Some(state) = &mut self.readdressing else { return };
-        state.is_refused = true;
         state.requests.on_answer(state.requests.next().wrapping_sub(1));
         let asked = std::mem::take(&mut state.asked);
-        let wishes = std::mem::take(&mut state.wishes);
+        self.refuse(AddressChange::Added);
+        self.refuse(AddressChange::Preferred);
         for change in asked {
             self.end_change(now, change, ReconfigurationResult::Denied, None);
         }
-        for change in wishes {
+    }
+
+    /// Gives up changes of a kind that the peer does not understand.
+    // req: rfc5061 5.3 "understood, the endpoint MUST consider the operation failed and"
+    // req: rfc5061 5.3 "MUST NOT attempt to send any subsequent Add or Delete requests"
+    // req: rfc5061 5.3 "attempt to send any subsequent Set Primary IP Address requests"
+    fn refuse(&mut self, what: AddressChange) {
+        let state = self.readdressing();
+        match what {
+            AddressChange::Added | AddressChange::Removed => state.refuses_moves = true,
+            AddressChange::Preferred => state.refuses_preferences = true,
+        }
+        let wishes = std::mem::take(&mut state.wishes);
+        let (refused, left) = wishes.into_iter().partition(|wish| state.refuses(wish.what));
+        state.wishes = left;
+        let refused: std::collections::VecDeque<Change> = refused;
+        for change in refused {
             self.tell_change(change, ReconfigurationResult::Denied);
         }
     }
+}
+
+/// The kinds of requests that the peer did not understand.
+fn not_understood(asked: &[Change], answer: Parameters<'_>) -> Vec<AddressChange> {
+    let responses = answer.iter().map_while(Result::ok);
+    let unknown = responses.filter_map(|response| match response.decode() {
+        Ok(Parameter::ErrorCauseIndication { correlation, causes }) => {
+            let cause = causes.iter().next()?.ok()?;
+            (cause.kind == cause_code::UNRECOGNIZED_PARAMETERS).then_some(correlation)
+        }
+        _ => None,
+    });
+    unknown.filter_map(|correlation| Some(asked.get(correlation as usize)?.what)).collect()
 }
 
 /// The results of requests. Before the first error, those without a response succeeded; after it, they failed.

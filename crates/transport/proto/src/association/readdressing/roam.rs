@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::association::Association;
-use crate::roaming::AddressError;
+use crate::roaming::{AddressChange, AddressError};
 use crate::time::Instant;
 
 /// The time that a host has to add the routes of a new address.
@@ -21,7 +21,7 @@ const LONGEST_AGAIN: Duration = Duration::from_secs(60);
 impl Association {
     /// Handles a local address that became usable, or unusable.
     pub(in crate::association) fn roam(&mut self, now: Instant, local: IpAddr, usable: bool) {
-        if !self.config.addresses.roam || self.may_readdress().is_err() {
+        if !self.config.addresses.roam || self.may_readdress(AddressChange::Added).is_err() {
             return;
         }
         let patience = self.config.addresses.roam_patience;
@@ -42,7 +42,7 @@ impl Association {
     /// Handles the failure of a path from an address that the peer knows by what a translator made of it.
     pub(in crate::association) fn announce_again(&mut self, now: Instant, local: IpAddr) {
         let works = self.paths.iter().any(|path| path.local == local && path.is_active());
-        let roams = self.config.addresses.roam && self.may_readdress().is_ok();
+        let roams = self.config.addresses.roam && self.may_readdress(AddressChange::Added).is_ok();
         if !roams || works || self.may_name(local) {
             return;
         }
