@@ -50,6 +50,7 @@ pub(crate) const fn padding(len: usize) -> &'static [u8] {
     // req: rfc9260 3.2.1 "MUST be a multiple of 4 bytes"
     // req: rfc9260 3.3.1 "MUST pad the end of the data to"
     // req: rfc9260 3.3.1 "MUST NOT be included in the Length field"
+    // req: rfc5061 4.2.7 "Note: The length MUST NOT include any padding"
     // req: rfc9260 3.3.1 "MUST never add more than 3 bytes"
     match len % 4 {
         0 => &[],

@@ -180,6 +180,9 @@ impl Authentication {
     // req: rfc4895 6.3 "MUST silently discard these chunks if they"
     // req: rfc4895 6.3 "calculation, all the chunks following the AUTH chunk MUST be silently"
     // req: rfc4895 5.1 "The control chunk AUTH MUST NOT appear more than once"
+    // req: rfc5061 4.1.1 "received unauthenticated, it MUST be silently discarded"
+    // req: rfc5061 4.1.2 "received unauthenticated, it MUST be silently discarded"
+    // req: rfc5061 5.2 "missing, the receiver MUST silently discard this chunk and"
     fn screen(&mut self, keys: &SharedKeys, packet: &Packet<'_>) -> (Screen, Option<Trouble>) {
         let Some(agreed) = &mut self.agreed else { return (Screen::OPEN, None) };
         let mut screen = Screen { required: agreed.required, ..Screen::OPEN };

@@ -523,6 +523,7 @@ impl Association {
     /// Handles a chunk of an unknown type, or of an extension that was not negotiated: its two highest
     /// bits determine how.
     // RFC 9260 section 3.2, chunk types.
+    // req: rfc5061 4.1.1 "understand this chunk MUST skip the chunk and continue"
     fn on_unknown(&mut self, path: PathId, raw: RawChunk<'_>) -> bool {
         let action = raw.unknown_action();
         if action.reports() {

@@ -125,6 +125,8 @@ impl Peer {
                 Parameter::CookiePreservative(millis) => {
                     peer.preserve = Some(Duration::from_millis(u64::from(millis)));
                 }
+                // req: rfc5061 4.2.6 "NOT be examined by the receiving SCTP implementation and should be"
+                // req: rfc5061 4.2.6 "SHOULD be passed to the receiver's upper-layer protocol"
                 Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
                 Parameter::SupportedExtensions(kinds) => {
                     peer.features |= Features::announced(kinds);
@@ -237,6 +239,9 @@ impl Peer {
 
 /// The value of an INIT or INIT ACK chunk of this side.
 #[allow(clippy::too_many_arguments)]
+// req: rfc5061 4.2.6 "This parameter MUST NOT be sent in any"
+// req: rfc5061 4.2.7 "sender MUST NOT include multiple Supported Extensions"
+// req: rfc5061 4.2.7 "This parameter MUST NOT appear in any other"
 pub(crate) fn init_value(
     tag: u32,
     initial_tsn: Tsn,

@@ -60,6 +60,7 @@ impl Requests {
     /// Another request is outstanding; the error returns this one.
     // RFC 5061 section 5.1.1 rule C1
     // req: rfc6525 5.1.1 "At any given time, there MUST NOT be more than one request in flight"
+    // req: rfc5061 3 "an ASCONF chunk MUST use after"
     pub(super) fn begin(&mut self, body: Bytes, count: u32) -> Result<u32, Bytes> {
         if self.outstanding.is_some() {
             return Err(body);
@@ -173,6 +174,8 @@ impl Answers {
 
     /// Decides what to do with a request that arrived, the first one if there are several.
     // RFC 5061 section 5.2 rules E1 to E3, RFC 6525 section 5.2.1
+    // req: rfc5061 3 "all arithmetic dealing with ASCONF Sequence Numbers MUST be"
+    // req: rfc5061 3 "in this document SHOULD use Serial Number"
     pub(super) fn on_request(&self, number: u32) -> Incoming {
         match (self.next.wrapping_sub(number), &self.last) {
             (0, _) => Incoming::New,

@@ -241,6 +241,7 @@ macro_rules! wanted {
         wanted by $section:ident.$option:ident { $($row:tt)* })*) => {
         impl AssociationConfig {
             /// The features that these options request.
+            // req: rfc5061 4.2.7 "The sender MUST support both the sending and"
             pub(crate) fn features(&self) -> Features {
                 let all = [$((Features::$feature, self.$section.$option),)*];
                 let wanted = all.into_iter().filter(|(_, is_wanted)| *is_wanted);

@@ -188,6 +188,7 @@ impl Endpoint {
 
     /// Finds the association of a packet by its tag, if address and ports do not identify it: the
     /// source address is not verified, or a NAT has given the peer another UDP port.
+    // req: rfc5061 5.2 "the following procedures SHOULD be followed"
     fn find_by_tag(
         &self,
         arrival: &Arrival,
