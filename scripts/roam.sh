@@ -4,7 +4,13 @@
 # root, iproute2 and nftables; exits with code 3 without them.
 #
 #     scripts/roam.sh PROGRAM
+#
+# With --large, three uplinks come and go while 200 MB are fetched, plain and sealed, over IPv4 and IPv6; see
+# scripts/roam-large.sh.
+#
+#     scripts/roam.sh PROGRAM --large DIRECTORY
 set -euo pipefail
+[ "${2-}" != --large ] || exec "$(dirname "$0")/roam-large.sh" "$1" "${3:?a directory for captures and charts is missing}"
 program=$(realpath "$1")
 prefix=roam$$
 # An address that is not private, so that the client knows that its own means nothing there.
