@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The large run of scripts/roam.sh: a host with a cable, a WLAN and a hotspot, of which the last two are behind address
-# translators of their own, fetches 200 MB over UDP while the three come and go in turn: over IPv4, over IPv6, and sealed. Each file must
-# arrive whole. Prints how much each link carried and the longest gaps, and leaves in DIRECTORY, for each run, a capture
-# that tshark has read and a chart. Takes 5 minutes. Needs root, iproute2, nftables, tshark and python3; exits with code 3
-# without them.
+# translators of their own, fetches 200 MB over UDP while the three come and go in turn: over IPv4, over IPv6, and sealed.
+# Each file must arrive whole. Prints how much each link carried and the longest gaps, and leaves in DIRECTORY, for each
+# run, a capture that tshark has read and a chart. Takes 3 minutes. Needs root, iproute2, nftables, tshark and python3;
+# exits with code 3 without them.
 #
 #     scripts/roam.sh PROGRAM --large DIRECTORY
 set -euo pipefail
@@ -96,7 +96,8 @@ run() {
     while [ "$1" != -- ]; do serve+=("$1"); shift; done
     shift
     up 1
-    ip netns exec "${prefix}s" "$program" serve "${serve[@]}" --listen "$address:9899" "$directory/files" >"$directory/serve.log" 2>&1 &
+    ip netns exec "${prefix}s" "$program" serve "${serve[@]}" \
+        --listen "$address:9899" "$directory/files" >"$directory/serve.log" 2>&1 &
     local server=$!
     ip netns exec "${prefix}c" dumpcap -q -i any -s 160 -w "$results/$name.pcapng" 2>"$directory/dumpcap.log" &
     local capture=$!
@@ -104,7 +105,8 @@ run() {
     come_and_go &
     local links=$!
     started="$server $capture $links"
-    ip netns exec "${prefix}c" "$program" get "$@" "sctp://$address:9899/film" --output "$directory/got" >"$directory/get.log" 2>&1 || status=$?
+    ip netns exec "${prefix}c" "$program" get "$@" "sctp://$address:9899/film" \
+        --output "$directory/got" >"$directory/get.log" 2>&1 || status=$?
     kill $started
     wait $started 2>/dev/null || true
     started=
