@@ -53,7 +53,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self {
             Self::Nothing => Ok(py.None()),
             Self::Association(inner) => Ok(Py::new(py, Association { inner })?.into_any()),
@@ -77,6 +77,11 @@ pub(crate) fn message_fields(py: Python<'_>, message: &anabranch::Message) -> Py
 
 /// The payload, copied once.
 fn bytes<'py>(py: Python<'py>, payload: &anabranch::Payload) -> PyResult<Bound<'py, PyBytes>> {
+    // `new_with` sets all bytes to zero first.
+    let mut pieces = payload.pieces();
+    if let (Some(only), None) = (pieces.next(), pieces.next()) {
+        return Ok(PyBytes::new(py, only));
+    }
     PyBytes::new_with(py, payload.len(), |mut rest| {
         for piece in payload.pieces() {
             let (now, after) = rest.split_at_mut(piece.len().min(rest.len()));
@@ -97,34 +102,38 @@ impl Operation {
     pub(crate) fn new(future: impl Future<Output = PyResult<Value>> + Send + 'static) -> Self {
         Self(Mutex::new(Some(Box::pin(future))))
     }
+
+    /// Goes on. If it must wait, `wakeups` will have the number.
+    pub(crate) fn advance(&self, wakeups: &Wakeups, number: u64) -> PyResult<Poll<Value>> {
+        check_process()?;
+        let list = Arc::clone(&wakeups.list);
+        let waker = Waker::from(Arc::new(Alarm { number, list }));
+        // Nothing in it waits for long, and nobody who holds a lock of the library waits for Python's.
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(future) = slot.as_mut() else {
+            return Err(errors::sctp("this operation has ended"));
+        };
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => {
+                *slot = None;
+                Ok(Poll::Ready(value?))
+            }
+            Poll::Pending => {
+                // Its task waits, so what is sent next is sent at once.
+                wakeups.list.has_sent.store(false, Ordering::Relaxed);
+                Ok(Poll::Pending)
+            }
+        }
+    }
 }
 
 #[pymethods]
 impl Operation {
     /// Goes on. Returns whether it is done, and its value. If not, `wakeups` will have the number.
     fn poll(&self, py: Python<'_>, wakeups: &Wakeups, number: u64) -> PyResult<(bool, Py<PyAny>)> {
-        check_process()?;
-        let list = Arc::clone(&wakeups.list);
-        // Nothing in it waits for long, and nobody who holds a lock of the library waits for Python's.
-        let polled = {
-            let waker = Waker::from(Arc::new(Alarm { number, list }));
-            let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(future) = slot.as_mut() else {
-                return Err(errors::sctp("this operation has ended"));
-            };
-            let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
-            if polled.is_ready() {
-                *slot = None;
-            }
-            polled
-        };
-        match polled {
-            Poll::Ready(value) => Ok((true, value?.into_python(py)?)),
-            Poll::Pending => {
-                // Its task waits, so what is sent next is sent at once.
-                wakeups.list.has_sent.store(false, Ordering::Relaxed);
-                Ok((false, py.None()))
-            }
+        match self.advance(wakeups, number)? {
+            Poll::Ready(value) => Ok((true, value.into_python(py)?)),
+            Poll::Pending => Ok((false, py.None())),
         }
     }
 
@@ -213,6 +222,11 @@ impl Wakeups {
         let result = act();
         LISTENING.set(before);
         (result, self.take())
+    }
+
+    /// Whether there are numbers.
+    pub(crate) fn any(&self) -> bool {
+        !self.list.numbers.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Whether what is sent now is the first since a task of the loop last waited.

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use anabranch::{
@@ -57,7 +58,7 @@ impl PyHome {
     /// Does it. Returns the numbers of operations that can go on.
     fn drive(&self, wakeups: &Wakeups) -> PyResult<Vec<u64>> {
         check_process()?;
-        Ok(wakeups.during(|| self.0.drive()).1)
+        Ok(wakeups.during(|| self.0.drive(wakeups)).1)
     }
 }
 
@@ -207,13 +208,43 @@ impl Association {
                 Ok(())
             })
         };
-        let (ended, numbers) = wakeups.during(|| home.0.send(at_once, offer));
+        let (ended, numbers) = wakeups.during(|| home.0.send(at_once, wakeups, offer));
         match ended {
             Ok(()) => Ok((sent, numbers)),
             Err(SendError { reason: SendErrorReason::Blocked, .. }) => Ok((sent, numbers)),
             Err(error) => {
                 wakeups.put_back(&numbers);
                 Err(errors::sctp(error))
+            }
+        }
+    }
+
+    /// Sends one message, as `offer` does. Returns the numbers, or `None` if the send buffer has no room.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "Python passes these cheaper than a tuple of them"
+    )]
+    fn offer_one(
+        &self,
+        home: &PyHome,
+        wakeups: &Wakeups,
+        data: PyBackedBytes,
+        stream: u16,
+        ppid: u32,
+        unordered: bool,
+        lifetime: Option<f64>,
+        context: u64,
+    ) -> PyResult<Option<Vec<u64>>> {
+        let message = message((data, stream, ppid, unordered, lifetime, context))?;
+        let at_once = wakeups.sends_first();
+        let offer = || self.inner.try_send(message);
+        let (ended, numbers) = wakeups.during(|| home.0.send(at_once, wakeups, offer));
+        match ended {
+            Ok(()) => Ok(Some(numbers)),
+            Err(error) => {
+                wakeups.put_back(&numbers);
+                let is_blocked = matches!(error.reason, SendErrorReason::Blocked);
+                if is_blocked { Ok(None) } else { Err(errors::sctp(error)) }
             }
         }
     }
@@ -240,6 +271,20 @@ impl Association {
             let message = inner.recv().await.map_err(errors::sctp)?;
             Ok(message.map_or(Value::Nothing, Value::Message))
         })
+    }
+
+    /// As `recv`, after a first `poll`: whether that was enough, and the value, or else the operation.
+    fn receive(
+        &self,
+        py: Python<'_>,
+        wakeups: &Wakeups,
+        number: u64,
+    ) -> PyResult<(bool, Py<PyAny>)> {
+        let operation = self.recv();
+        match operation.advance(wakeups, number)? {
+            Poll::Ready(value) => Ok((true, value.into_python(py)?)),
+            Poll::Pending => Ok((false, Py::new(py, operation)?.into_any())),
+        }
     }
 
     /// Shuts down when everything that was sent is acknowledged.

@@ -82,6 +82,8 @@ class Message(NamedTuple):
 # The same as Message._make, in half of the time.
 _new = tuple.__new__
 
+_running_loop = asyncio.get_running_loop
+
 
 class Event(NamedTuple):
     """Something that happened to an association: docs/events.md has the names and their fields."""
@@ -107,8 +109,9 @@ class _Bridge:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.home = _anabranch.Home()
         self.wakeups = _anabranch.Wakeups()
-        self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._last = 0
+        # The futures of operations that wait, and the number of the last one.
+        self.waiting: dict[int, asyncio.Future[None]] = {}
+        self.last = 0
         # Other threads ring the bell of the second one.
         if (descriptor := self.home.fileno()) >= 0:
             loop.add_reader(descriptor, self._drive)
@@ -130,27 +133,27 @@ class _Bridge:
     def resolve(self, numbers: list[int]) -> None:
         """Lets these operations go on."""
         for number in numbers:
-            future = self._waiting.get(number)
+            future = self.waiting.get(number)
             if future is not None and not future.done():
                 future.set_result(None)
 
     async def run(self, loop: asyncio.AbstractEventLoop, operation: _anabranch.Operation) -> Any:
         """Polls an operation until it is done."""
-        self._last += 1
-        number = self._last
+        self.last += 1
+        number = self.last
         is_done, value = operation.poll(self.wakeups, number)
         if is_done:
             return value
         try:
             while True:
                 # A call of _wake between these lines is impossible: it is called by this loop.
-                future = self._waiting[number] = loop.create_future()
+                future = self.waiting[number] = loop.create_future()
                 await future
                 is_done, value = operation.poll(self.wakeups, number)
                 if is_done:
                     return value
         finally:
-            del self._waiting[number]
+            del self.waiting[number]
             if not is_done:
                 operation.cancel()
 
@@ -178,15 +181,17 @@ class Association:
         self._inner = inner
         # The endpoint that was made for it.
         self._own = own
-        self._here: tuple[asyncio.AbstractEventLoop, _Bridge] | None = None
+        # The loop that last used it, its bridge, and what calls need of that.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._bridge: _Bridge
+        self._home: _anabranch.Home
+        self._wakeups: _anabranch.Wakeups
 
-    def _bridge(self) -> tuple[asyncio.AbstractEventLoop, _Bridge]:
-        """The running loop and its bridge, which are nearly always those of the last call."""
-        loop = asyncio.get_running_loop()
-        here = self._here
-        if here is None or here[0] is not loop:
-            here = self._here = (loop, _Bridge.here(loop))
-        return here
+    def _move(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Has another loop use it."""
+        self._bridge = _Bridge.here(loop)
+        self._home, self._wakeups = self._bridge.home, self._bridge.wakeups
+        self._loop = loop
 
     async def send(
         self,
@@ -203,13 +208,19 @@ class Association:
         With a ``lifetime`` in seconds it is given up after that time, if the peer can do that (RFC 3758). The event
         ``send_failed`` of a message that was given up has its ``context``.
         """
-        fields = (bytes(data), stream, ppid, unordered, lifetime, context)
-        loop, bridge = self._bridge()
-        sent, numbers = self._inner.offer(bridge.home, bridge.wakeups, [fields])
+        loop = _running_loop()
+        if loop is not self._loop:
+            self._move(loop)
+        if type(data) is not bytes:
+            data = bytes(data)
+        numbers = self._inner.offer_one(
+            self._home, self._wakeups, data, stream, ppid, unordered, lifetime, context
+        )
         if numbers:
-            bridge.resolve(numbers)
-        if not sent:
-            await bridge.run(loop, self._inner.send(fields))
+            self._bridge.resolve(numbers)
+        elif numbers is None:
+            fields = (data, stream, ppid, unordered, lifetime, context)
+            await self._bridge.run(loop, self._inner.send(fields))
 
     async def send_many(
         self,
@@ -225,23 +236,42 @@ class Association:
         If it is cancelled while it waits, those before the one that it waits with are sent, and no other.
         """
         every = [(bytes(data), stream, ppid, unordered, lifetime, 0) for data in messages]
-        loop, bridge = self._bridge()
+        loop = _running_loop()
+        if loop is not self._loop:
+            self._move(loop)
         while every:
-            sent, numbers = self._inner.offer(bridge.home, bridge.wakeups, every)
+            sent, numbers = self._inner.offer(self._home, self._wakeups, every)
             if numbers:
-                bridge.resolve(numbers)
+                self._bridge.resolve(numbers)
             if sent < len(every):
-                await bridge.run(loop, self._inner.send(every[sent]))
+                await self._bridge.run(loop, self._inner.send(every[sent]))
                 sent += 1
             del every[:sent]
 
     async def recv(self) -> Message | None:
         """The next message of any stream; ``None`` when the peer has shut down and all was received."""
         fields = self._inner.take()
-        if fields is None:
-            loop, bridge = self._bridge()
-            fields = await bridge.run(loop, self._inner.recv())
-        return None if fields is None else _new(Message, fields)
+        if fields is not None:
+            return _new(Message, fields)
+        loop = _running_loop()
+        if loop is not self._loop:
+            self._move(loop)
+        # From here on this is what _Bridge.run does: calling that would cost each message another coroutine.
+        bridge, wakeups = self._bridge, self._wakeups
+        bridge.last = number = bridge.last + 1
+        is_done, value = self._inner.receive(wakeups, number)
+        if not is_done:
+            operation, waiting = value, bridge.waiting
+            try:
+                while not is_done:
+                    future = waiting[number] = loop.create_future()
+                    await future
+                    is_done, value = operation.poll(wakeups, number)
+            finally:
+                del waiting[number]
+                if not is_done:
+                    operation.cancel()
+        return None if value is None else _new(Message, value)
 
     def stream(self, number: int) -> Stream:
         """A stream of its own: its messages come from ``Stream.recv`` and not from that of the association."""

@@ -28,6 +28,8 @@ use tokio::sync::Notify;
 pub(crate) use runtime::HomeRuntime;
 use task::Task;
 
+use crate::operation::Wakeups;
+
 /// How many times a drive runs tasks that are woken and looks for arrivals, before it lets the event loop do something
 /// else.
 const ROUNDS: usize = 16;
@@ -64,7 +66,9 @@ impl Home {
         let handle = runtime.handle().clone();
         let tokio = {
             let _inside = handle.enter();
-            TokioRuntime::current().ok_or_else(|| io::Error::other("no runtime"))?
+            let current = TokioRuntime::current().ok_or_else(|| io::Error::other("no runtime"))?;
+            // The tasks that packets wake are Python's.
+            current.without_turns()
         };
         let descriptor = reactor(&runtime)?;
         let home = Arc::new(Self {
@@ -79,7 +83,7 @@ impl Home {
             rung: AtomicBool::new(false),
             gone: Arc::default(),
         });
-        home.run(&home.lock(), || ());
+        home.run(&home.lock(), || false, || ());
         warden::watch(&home)?;
         Ok(home)
     }
@@ -89,18 +93,19 @@ impl Home {
         self.descriptor
     }
 
-    /// Runs everything that can run, without waiting, when the loop has found the descriptor readable.
-    pub(crate) fn drive(&self) {
+    /// Runs everything that can run, without waiting, when the loop has found the descriptor readable. Ends early if
+    /// `wakeups` has something for the loop: it looks at the descriptor soon again.
+    pub(crate) fn drive(&self, wakeups: &Wakeups) {
         let runtime = self.lock();
-        self.run(&runtime, || ());
+        self.run(&runtime, || wakeups.any(), || ());
     }
 
     /// Calls `act`, which gives something to send, and sends it: at once, or when the loop looks at the descriptor next.
     /// Then several messages share packets.
-    pub(crate) fn send<T>(&self, at_once: bool, act: impl FnOnce() -> T) -> T {
+    pub(crate) fn send<T>(&self, at_once: bool, wakeups: &Wakeups, act: impl FnOnce() -> T) -> T {
         if at_once {
             let runtime = self.lock();
-            return self.run(&runtime, act);
+            return self.run(&runtime, || wakeups.any(), act);
         }
         let result = self.as_driven(act);
         if self.any_woken() && !self.rung.swap(true, Ordering::Relaxed) {
@@ -109,14 +114,19 @@ impl Home {
         result
     }
 
-    /// Calls `act`, then runs what can run.
-    fn run<T>(&self, runtime: &MutexGuard<'_, Option<Runtime>>, act: impl FnOnce() -> T) -> T {
+    /// Calls `act`, then runs what can run, as long as `enough` does not say otherwise.
+    fn run<T>(
+        &self,
+        runtime: &MutexGuard<'_, Option<Runtime>>,
+        enough: impl Fn() -> bool,
+        act: impl FnOnce() -> T,
+    ) -> T {
         self.drives.fetch_add(1, Ordering::Relaxed);
         self.rung.store(false, Ordering::Relaxed);
         let result = self.as_driven(|| {
             let result = act();
             if let Some(runtime) = &**runtime {
-                runtime.block_on(self.steps());
+                runtime.block_on(self.steps(enough));
             }
             result
         });
@@ -127,7 +137,7 @@ impl Home {
     }
 
     /// Runs woken tasks and takes arrivals, in turns.
-    async fn steps(&self) {
+    async fn steps(&self, enough: impl Fn() -> bool) {
         // The waker of this future is that of the runtime, now and later.
         poll_fn(|cx| {
             self.bell.get_or_init(|| cx.waker().clone());
@@ -136,6 +146,9 @@ impl Home {
         .await;
         for _ in 0..ROUNDS {
             self.run_woken();
+            if enough() {
+                return;
+            }
             // The reactor looks once, without waiting.
             tokio::task::yield_now().await;
             if !self.any_woken() {

@@ -21,13 +21,22 @@ use super::{
 pub struct TokioRuntime {
     handle: tokio::runtime::Handle,
     origin: tokio::time::Instant,
+    turns: bool,
 }
 
 impl TokioRuntime {
     /// The runtime in whose context this is called; `None` outside of a runtime.
     pub fn current() -> Option<Self> {
         let handle = tokio::runtime::Handle::try_current().ok()?;
-        Some(Self { handle, origin: tokio::time::Instant::now() })
+        let turns = handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread;
+        Some(Self { handle, origin: tokio::time::Instant::now(), turns })
+    }
+
+    /// The same runtime for programs whose tasks run elsewhere than those of endpoints, for instance in the event loop of
+    /// another language. By default, if all tasks run on one thread, the task that a datagram wakes runs before the socket
+    /// is asked for a second one; here that would only be a call more.
+    pub fn without_turns(self) -> Self {
+        Self { turns: false, ..self }
     }
 }
 
@@ -48,7 +57,7 @@ impl Runtime for TokioRuntime {
     }
 
     fn takes_turns(&self) -> bool {
-        self.handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread
+        self.turns
     }
 
     fn make_way(&self, cx: &mut Context<'_>) {
@@ -63,7 +72,7 @@ impl Runtime for TokioRuntime {
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
         let _context = self.handle.enter();
         match binding.encapsulation {
-            Encapsulation::Udp => Ok(Box::new(udp::bind(binding)?)),
+            Encapsulation::Udp => Ok(Box::new(udp::bind(binding, self.turns)?)),
             #[cfg(unix)]
             Encapsulation::Ip => Ok(Box::new(raw::bind(binding)?)),
             #[cfg(not(unix))]
@@ -82,7 +91,7 @@ impl Runtime for TokioRuntime {
     ) -> io::Result<Box<dyn PacketSocket>> {
         let _context = self.handle.enter();
         match encapsulation {
-            Encapsulation::Udp => Ok(Box::new(udp::adopt(socket.into())?)),
+            Encapsulation::Udp => Ok(Box::new(udp::adopt(socket.into(), self.turns)?)),
             #[cfg(unix)]
             Encapsulation::Ip => Ok(Box::new(raw::adopt(socket.into())?)),
             #[cfg(not(unix))]

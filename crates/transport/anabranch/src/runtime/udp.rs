@@ -15,7 +15,7 @@ use super::bound::{self, Bound};
 use super::polled::{Look, Polled};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use super::several;
-use super::{Batch, Binding, Datagrams, Runtime, TokioRuntime, TransmitError, errors, interfaces};
+use super::{Batch, Binding, Datagrams, TransmitError, errors, interfaces};
 #[cfg(target_os = "linux")]
 use super::{Shard, TagMark, steering};
 
@@ -104,8 +104,8 @@ fn bind_shard(socket: &socket2::Socket, binding: &Binding, shard: Shard) -> io::
     Ok(())
 }
 
-/// Opens a socket.
-pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
+/// Opens a socket. With `turns`, all tasks run on one thread.
+pub(super) fn bind(binding: &Binding, turns: bool) -> io::Result<Socket> {
     let socket = open(binding)?;
     match binding.shard {
         None => socket.bind(&binding.address.into())?,
@@ -114,25 +114,25 @@ pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
         #[cfg(not(target_os = "linux"))]
         Some(_) => return Err(io::ErrorKind::Unsupported.into()),
     }
-    let socket = main(socket, binding.traffic_class)?;
+    let socket = main(socket, binding.traffic_class, turns)?;
     #[cfg(target_os = "linux")]
     let socket = socket.opened(binding);
     Ok(socket)
 }
 
 /// Takes a socket that is bound.
-pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Socket> {
-    main(socket, 0)
+pub(super) fn adopt(socket: socket2::Socket, turns: bool) -> io::Result<Socket> {
+    main(socket, 0, turns)
 }
 
-fn main(socket: socket2::Socket, class: u8) -> io::Result<Socket> {
-    let main = Descriptor::new(socket, class)?;
+fn main(socket: socket2::Socket, class: u8, turns: bool) -> io::Result<Socket> {
+    let main = Descriptor::new(socket, class, turns)?;
     let address = main.io.get().local_addr()?;
     Ok(Bound::new(main, address))
 }
 
 impl Descriptor {
-    fn new(socket: socket2::Socket, class: u8) -> io::Result<Self> {
+    fn new(socket: socket2::Socket, class: u8, turns: bool) -> io::Result<Self> {
         if socket.r#type()? != socket2::Type::DGRAM {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a UDP socket"));
         }
@@ -141,7 +141,6 @@ impl Descriptor {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
         let io = Polled::new(socket.into())?;
-        let turns = TokioRuntime::current().is_some_and(|runtime| runtime.takes_turns());
         let queue = Queue { turns, ..Queue::default() };
         Ok(Self { io, state: RefCell::new(state), queue, class })
     }
@@ -225,7 +224,7 @@ impl bound::Descriptor for Descriptor {
         let socket = open(binding)?;
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
-        let other = Self::new(socket, self.class)?;
+        let other = Self::new(socket, self.class, self.queue.turns)?;
         // Receive packets without an association one by one, so that each call takes little time.
         let _ = nix::sys::socket::setsockopt(other.io.get(), sockopt::UdpGroSegment, &false);
         Ok(other)
@@ -294,7 +293,7 @@ mod tests {
     use super::*;
     #[cfg(target_os = "linux")]
     use crate::runtime::NetworkErrorKind;
-    use crate::runtime::PacketSocket;
+    use crate::runtime::{PacketSocket, Runtime as _, TokioRuntime};
 
     fn datagrams(destination: SocketAddr, contents: &[u8], segment_size: usize) -> Datagrams<'_> {
         let (source, ecn, may_fragment) = (None, Some(Ecn::Ect0), false);
@@ -336,6 +335,18 @@ mod tests {
             queue.emptied();
             assert_eq!(queue.expected(8), 8);
         }
+    }
+
+    #[tokio::test]
+    async fn without_turns_several_datagrams_are_looked_for_at_once() {
+        let runtime = TokioRuntime::current().unwrap();
+        assert!(runtime.takes_turns());
+        let runtime = runtime.without_turns();
+        assert!(!runtime.takes_turns());
+        let queue = Queue::default();
+        queue.took(1);
+        queue.emptied();
+        assert_eq!(queue.expected(8), 8);
     }
 
     #[tokio::test]
