@@ -182,6 +182,17 @@ class Networks(unittest.TestCase):
         theirs, ours = example["seconds"](example["Reno"]), example["seconds"](None)
         self.assertAlmostEqual(theirs / ours, 1, delta=0.5)
 
+    def test_baselines_differ_only_in_their_options(self) -> None:
+        example = runpy.run_path(str(EXAMPLES / "baselines.py"))
+        with tempfile.TemporaryDirectory() as directory:
+            orbit = pathlib.Path(directory) / "orbit.pattern"
+            orbit.write_text("anabranch pattern 1\n\npattern delay per ms\nend repeat\nvalues\n  100*20ms 100*40ms\n")
+            runs = example["study"](orbit, "2 MB").set({"run.seeds": 2}).run(progress=False)
+        means = [sum(times) / len(times) for times in runs.values("transfer_time_s")]
+        seconds = dict(zip(example["BASELINES"], means))
+        # Whatever the choices, two paths carry it sooner than the first one.
+        self.assertEqual(max(seconds, key=seconds.__getitem__), "one path")
+
     def test_wrong_input_is_refused(self) -> None:
         net, a, b, link = two_hosts()
         for call, reason in [
