@@ -10,7 +10,7 @@ const AIO: &str = include_str!("aio.py");
 const ROWS: &str = include_str!("rows.py");
 
 /// What the scripts tell besides the value of a figure.
-const NOTES: [&str; 13] = [
+const NOTES: [&str; 15] = [
     "program_cpu_s",
     "workers_cpu_s",
     "shards_cpu_s",
@@ -19,6 +19,8 @@ const NOTES: [&str; 13] = [
     "seconds_a_run",
     "sctp_us",
     "tcp_us",
+    "sctp_cpu_us",
+    "tcp_cpu_us",
     "wheel_mb",
     "columns_s",
     "columns",
