@@ -146,6 +146,7 @@ fn argument(option: OptionInfo) -> Arg {
     // An option that has no effect without another one requires it.
     let arg = match (option.section, option.name) {
         ("multipath", name) if name != "multipath" => arg.requires("multipath"),
+        (_, "copies_share") => arg.requires("copies_up_to"),
         (_, "informed_failover") => arg.requires("change_primary_threshold"),
         _ => arg,
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch::config::{
     AckConfig, AssociationConfig, Bundling, BurstControl, ChunkTypes, ConfigError,
-    CongestionConfig, Coupling, DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry,
+    CongestionConfig, Coupling, DataPath, DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry,
     HmacAlgorithm, IdleCwnd, InitialCwnd, InitiationOrder, Kind, LossDetection, MetricCache,
     MtuConfig, MultipathConfig, MultipathMode, OptionInfo, OutOfTheBlue, PathChoice, PathConfig,
     Pieces, ProtocolUnreachable, ReceiveConfig, RecoveryConfig, Reordering, RetransmissionPolicy,
@@ -65,6 +65,10 @@ fn path_settings() -> impl IntoIterator<Item = Setting> {
         paths.change_primary_threshold = Some(77);
         paths.informed_failover = true;
         paths.loss_probe_interval = ODD;
+        paths.data_path = DataPath::LowestLatency;
+        paths.copies_up_to = Some(77);
+        paths.copies_share = 77;
+        paths.latency_probe_interval = ODD;
         paths.dormant = DormantBehaviour::Primary;
         paths.protocol_unreachable = ProtocolUnreachable::Aborts;
         paths.initiation = InitiationOrder::Parallel;

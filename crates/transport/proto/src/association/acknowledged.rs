@@ -45,6 +45,7 @@ impl Association {
         if self.sender.has_news() {
             self.use_echo(now);
             self.supervise_acked(now);
+            self.follow_latency(now);
             self.sender.judge_ecn(&mut self.paths);
         }
         self.sender.recover(now, &mut self.paths);

@@ -1,12 +1,14 @@
 //! Failover and return: how the state machine of `policy/failover.rs` affects an association.
 
 use super::Association;
+use crate::config::DataPath;
 use crate::event::Notification;
 use crate::marks::mark;
 use crate::path::{Failover, Path, Phase};
 use crate::per_path::PathId;
 use crate::policy::failover::{Input, View};
 use crate::policy::{self, disjoint};
+use crate::time::Instant;
 
 impl Association {
     /// Applies a change of a path, or of the choice of paths.
@@ -150,6 +152,22 @@ impl Association {
         if self.config.multipath.is_on() {
             let active = self.paths.active();
             disjoint::choose(&mut self.paths, active);
+        }
+    }
+
+    /// Moves new data to the path with the lowest latency, if an option says so.
+    pub(super) fn follow_latency(&mut self, now: Instant) {
+        let follows = self.config.paths.data_path == DataPath::LowestLatency;
+        if !follows || self.config.multipath.is_on() || !self.state.sends_data() {
+            return;
+        }
+        let (current, moved) = (self.paths.active(), self.paths.moved());
+        if self.paths[current].is_active()
+            && let Some(path) = policy::lowest_latency(now, current, moved, &self.paths)
+        {
+            mark!(LowerLatency);
+            self.paths.on_moved(now);
+            self.use_path(path);
         }
     }
 

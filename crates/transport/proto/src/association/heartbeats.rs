@@ -56,10 +56,10 @@ impl Association {
             .timers
             .heartbeat_interval
             .map(|interval| from + heartbeat::period(interval * rarer, rto, &mut self.rng));
-        if self.measures_loss() {
+        if let Some(interval) = self.probe_interval() {
             // Do not send it before the outstanding probe counts as unanswered, because it would replace
             // that probe.
-            let probe = from + self.config.paths.loss_probe_interval.max(rto);
+            let probe = from + interval.max(rto);
             due = Some(due.map_or(probe, |due| due.min(probe)));
         }
         self.paths[id].heartbeat.schedule(due);
@@ -77,8 +77,8 @@ impl Association {
         }
         let path = &self.paths[id];
         let mut interval = self.config.timers.heartbeat_interval.unwrap_or(Duration::ZERO);
-        if self.measures_loss() {
-            interval = interval.min(self.config.paths.loss_probe_interval);
+        if let Some(probes) = self.probe_interval() {
+            interval = interval.min(probes);
         }
         if !path.heartbeat.is_due(now) {
             return;
@@ -143,11 +143,13 @@ impl Association {
             && self.config.timers.heartbeat_interval.is_some()
     }
 
-    /// Whether idle paths are probed for their loss.
-    fn measures_loss(&self) -> bool {
-        self.config.paths.informed_failover
-            && self.config.paths.change_primary_threshold.is_some()
-            && self.paths.len() > 1
+    /// The time between heartbeats that probe idle paths for their loss or their latency, if they are probed.
+    fn probe_interval(&self) -> Option<Duration> {
+        let options = &self.config.paths;
+        let loss = options.informed_failover && options.change_primary_threshold.is_some();
+        let loss = loss.then_some(options.loss_probe_interval);
+        let latency = self.config.needs_latencies().then_some(options.latency_probe_interval);
+        loss.into_iter().chain(latency).min().filter(|_| self.paths.len() > 1)
     }
 
     /// Handles a HEARTBEAT ACK.
@@ -173,6 +175,7 @@ impl Association {
         path.loss.on_probe(true);
         // req: rfc9260 8.3 "SHOULD also perform an RTT"
         path.rtt.on_measurement(rtt);
+        self.follow_latency(now);
         self.sender.on_path_answer(now, id, rtt, &self.paths);
         let path = &mut self.paths[id];
         // A timer set before the interface came back may have been backed off for a long time.

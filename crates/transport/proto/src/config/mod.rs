@@ -30,9 +30,9 @@ pub use crate::named::UnknownName;
 pub use crate::options::{ConfigError, Kind};
 pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
 pub use crate::policy::{
-    DormantBehaviour, HeartbeatRetry, InitiationOrder, MetricCache, MultipathConfig, MultipathMode,
-    PathChoice, PathConfig, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence,
-    SlowPaths, Vigilance,
+    DataPath, DormantBehaviour, HeartbeatRetry, InitiationOrder, MetricCache, MultipathConfig,
+    MultipathMode, PathChoice, PathConfig, ProtocolUnreachable, RetransmissionPolicy,
+    RetransmissionPrecedence, SlowPaths, Vigilance,
 };
 pub use crate::receive::{AckConfig, ReceiveConfig};
 pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};
@@ -154,6 +154,16 @@ impl AssociationConfig {
     /// The options of concurrent multipath transfer, if it is enabled.
     pub fn concurrent(&self) -> Option<MultipathConfig> {
         self.multipath.is_on().then_some(self.multipath)
+    }
+
+    /// Whether the latency of paths decides where data goes, so that paths without data are measured.
+    pub(crate) fn needs_latencies(&self) -> bool {
+        self.paths.data_path == DataPath::LowestLatency || self.paths.copies_up_to.is_some()
+    }
+
+    /// Whether losses are detected for each path separately, because data on several paths overtakes other data.
+    pub(crate) fn judges_by_path(&self) -> bool {
+        self.multipath.is_on() || self.needs_latencies()
     }
 
     /// Whether a coupling changes how the windows of the paths grow.

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut, Index, IndexMut};
 
 use super::{Failover, Path, Phase};
 use crate::per_path::{MAX_PATHS, PathId, PerPath};
+use crate::time::Instant;
 
 /// All paths of an association.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(crate) struct Paths {
     /// Number of the next path; larger than any valid number when all have been used.
     next: u32,
     choice: Failover,
+    /// When latency last chose the path in use.
+    moved: Option<Instant>,
 }
 
 impl Paths {
@@ -19,7 +22,7 @@ impl Paths {
     pub(crate) fn new(list: Vec<Path>) -> Self {
         let choice =
             Failover { phase: Phase::Primary, primary: PathId::FIRST, in_use: PathId::FIRST };
-        let mut paths = Self { list: PerPath::default(), next: 0, choice };
+        let mut paths = Self { list: PerPath::default(), next: 0, choice, moved: None };
         paths.list.reserve_for(list.len());
         for path in list {
             paths.push(path);
@@ -55,6 +58,16 @@ impl Paths {
     /// Makes this the path for new data.
     pub(crate) fn activate(&mut self, path: PathId) {
         self.choice.in_use = path;
+    }
+
+    /// When latency last chose the path in use.
+    pub(crate) fn moved(&self) -> Option<Instant> {
+        self.moved
+    }
+
+    /// Records that latency has chosen the path in use.
+    pub(crate) fn on_moved(&mut self, now: Instant) {
+        self.moved = Some(now);
     }
 
     /// Makes this the primary path and the path in use, when the association begins or restarts.

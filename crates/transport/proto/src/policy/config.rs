@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    DormantBehaviour, InitiationOrder, MetricCache, RetransmissionPolicy, RetransmissionPrecedence,
+    DataPath, DormantBehaviour, InitiationOrder, MetricCache, RetransmissionPolicy,
+    RetransmissionPrecedence,
 };
 use crate::named::named;
 use crate::options::{section, words};
@@ -61,6 +62,17 @@ section! {
         informed_failover ["informed"]: bool = false, Kind::Switch;
         /// Time between probes for the loss of an idle path, for `informed_failover`. 1 s.
         loss_probe_interval: Duration = Duration::from_secs(1), Kind::millis(1, 3_600_000);
+        /// Which path carries new data while several are active, without concurrent multipath transfer.
+        data_path: DataPath = DataPath::Primary, Kind::Word(DataPath::NAMES);
+        /// Messages of up to this many bytes, if they fit into a packet, are sent on a second path as well,
+        /// and the copy that arrives first counts. Off.
+        copies_up_to: Option<usize> = None, Kind::size(1, 65_535);
+        /// Largest share of a path's congestion window that copies may take, in percent; one packet is always
+        /// permitted. What exceeds it is sent once. 25.
+        copies_share: u32 = 25, Kind::count(1, 100);
+        /// Time between heartbeats that measure a path without data, if latency decides: with `data_path`
+        /// lowest-latency, or with copies. 500 ms.
+        latency_probe_interval: Duration = Duration::from_millis(500), Kind::millis(1, 3_600_000);
         /// Where data goes while no path is active.
         dormant: DormantBehaviour = DormantBehaviour::Hop, Kind::Word(DormantBehaviour::NAMES);
         /// When ICMP 'protocol unreachable' ends an established association.

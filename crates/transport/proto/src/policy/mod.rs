@@ -3,12 +3,14 @@
 
 mod config;
 mod control;
+pub(crate) mod copies;
 pub(crate) mod disjoint;
 mod dormant;
 pub(crate) mod failover;
 mod fewest_errors;
 pub(crate) mod informed;
 mod initiation;
+mod lowest_latency;
 mod metric_cache;
 mod multipath;
 mod path_choice;
@@ -21,6 +23,8 @@ pub(crate) use control::next_for_control;
 pub use dormant::DormantBehaviour;
 pub(crate) use fewest_errors::fewest_errors;
 pub use initiation::InitiationOrder;
+pub use lowest_latency::DataPath;
+pub(crate) use lowest_latency::better as lowest_latency;
 pub(crate) use metric_cache::Learnt;
 pub use metric_cache::{MetricCache, PathMetrics};
 pub use multipath::{MultipathConfig, MultipathMode};

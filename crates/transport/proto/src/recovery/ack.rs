@@ -46,6 +46,8 @@ pub(crate) struct PathAck {
     pub(crate) first: bool,
     /// The same for a chunk whose retransmission on this path was in flight.
     pub(crate) again: bool,
+    /// A chunk of this path was acknowledged that had been copied to another one.
+    pub(crate) copied: bool,
 }
 
 /// Which packets of a path were newly acknowledged.
@@ -83,6 +85,8 @@ pub(crate) struct AckSummary {
     pub(crate) highest_packet: Option<u64>,
     /// The highest newly acknowledged TSN.
     pub(crate) highest_tsn: Option<u64>,
+    /// A chunk was newly acknowledged that had been sent on two paths at once. It counts for nothing else.
+    pub(crate) copied: bool,
     /// TSNs that were acknowledged before and no longer are.
     pub(crate) reneged: Vec<u64>,
     pub(crate) paths: PerPath<PathAck>,
@@ -121,6 +125,7 @@ impl AckSummary {
     fn begin(&mut self, out: &Outstanding) {
         self.highest_packet = None;
         self.highest_tsn = None;
+        self.copied = false;
         self.reneged.clear();
         self.paths.clear();
         self.paths.reserve_for(out.flights().len());
@@ -144,7 +149,7 @@ impl AckSummary {
     }
 
     pub(crate) fn newly_acked(&self) -> bool {
-        self.highest_packet.is_some()
+        self.highest_packet.is_some() || self.copied
     }
 }
 
@@ -185,6 +190,8 @@ pub(crate) struct Reported<B, N> {
     pub(crate) nr_blocks: N,
     /// The receiver had room for all its blocks, so TSNs that are not listed were not received.
     pub(crate) complete: bool,
+    /// It may have been sent before the last one that was received, because the two came over different paths.
+    pub(crate) may_be_old: bool,
     /// The longest retransmission timeout of all paths.
     pub(crate) longest_rto: Duration,
 }
@@ -235,7 +242,8 @@ impl Acknowledged {
         B: Iterator<Item = (u16, u16)>,
         N: Iterator<Item = (u16, u16)>,
     {
-        let Reported { cumulative, blocks, nr_blocks, complete, longest_rto } = reported;
+        let Reported { cumulative, blocks, nr_blocks, complete, may_be_old, longest_rto } =
+            reported;
         // RFC 9260 section 6.2.1 D i: a SACK older than the last one.
         if cumulative + 1 < out.base() {
             return Err(AckError::Old);
@@ -261,9 +269,10 @@ impl Acknowledged {
         if let Some(non_renegable) = &mut self.non_renegable {
             non_renegable.complete(cumulative, &mut self.scratch);
         }
-        // If a receiver had no room for more blocks, it did not necessarily renege on data above them.
+        // An older acknowledgement does not know what arrived since. If a receiver had no room for more blocks, it did not necessarily renege on data above them.
         // But the cumulative TSN always means that the next TSN is missing.
-        let reported_to = match (self.believes_reneging(now, longest_rto), complete) {
+        let believes = !may_be_old && self.believes_reneging(now, longest_rto);
+        let reported_to = match (believes, complete) {
             (false, _) => cumulative + 1,
             (true, false) => reported_to.max(cumulative + 1),
             (true, true) => u64::MAX,
@@ -422,6 +431,10 @@ fn note(
     if slot.state.is_acked() {
         return;
     }
+    if slot.copied() {
+        note_copied(tsn, slot, out, summary);
+        return;
+    }
     // A late arrival of a chunk says nothing about the path of its pending retransmission.
     let known = (slot.state == SlotState::Lost).then(|| out.retransmission(tsn)).flatten();
     let path = known.map_or(slot.path, |known| known.from);
@@ -460,6 +473,18 @@ fn note(
     }
     // req: rfc9260 6.3.1 "RTT measurements MUST NOT be made using"
     ack.rtt = timed(path, tsn).or(ack.rtt);
+}
+
+/// Records that a chunk sent on two paths at once has arrived, which only the timer of its path needs: the arrival
+/// measures no path, credits none, and is no evidence that a path lost earlier packets.
+fn note_copied(tsn: u64, slot: &Slot, out: &Outstanding, summary: &mut AckSummary) {
+    summary.copied = true;
+    let Some(ack) = summary.paths.get_mut(slot.path) else { return };
+    ack.copied = true;
+    ack.pseudo_cumack_advanced |= ack.pseudo_cumack.is_advanced_by(tsn);
+    if slot.state == SlotState::InFlight && !ack.earliest {
+        ack.earliest = out.earliest(slot.path) == Some(tsn);
+    }
 }
 
 /// Records when the latest packet was sent. A retransmission is ambiguous: its first transmission may have arrived.

@@ -272,6 +272,11 @@ impl Outstanding {
         tsn
     }
 
+    /// Records that a chunk in flight was sent on another path as well.
+    pub(crate) fn on_copied(&mut self, tsn: u64) {
+        self.slot(tsn).past.set(Past::COPIED | Past::AMBIGUOUS, true);
+    }
+
     /// The chunk that has waited longest to be retransmitted on a path.
     pub(crate) fn first_lost(&self, path: PathId) -> Option<u64> {
         self.flights[path].lost.first().copied()
@@ -297,7 +302,7 @@ impl Outstanding {
         slot.path = path;
         slot.packet = packet;
         slot.past.set(Past::LARGE, large);
-        slot.past.set(Past::ELSEWHERE, false);
+        slot.past.set(Past::ELSEWHERE | Past::COPIED, false);
         slot.missing_reports = 0;
         let held = !counted;
         let known = self.retransmissions.entry(tsn).or_default();

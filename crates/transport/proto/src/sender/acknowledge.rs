@@ -43,19 +43,21 @@ impl Sender {
         let blocks = sack.gap_blocks.iter().map(|block| (block.start, block.end));
         let nr_blocks = sack.nr_gap_blocks.iter().map(|block| (block.start, block.end));
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
-        self.summary.split = self.config.multipath.is_on();
+        self.summary.split = self.config.judges_by_path();
         if self.config.recovery.gathers() {
             self.summary.gathered.get_or_insert_default();
         }
         self.summary.times_packets = self.lanes.iter().any(|lane| lane.times_packets);
         self.summary.tells_repeats = self.ecn;
         self.summary.covered_packets = covered_packets;
+        // The receiver answers each copy on its path.
+        let may_be_old = self.config.needs_latencies() && self.lanes.len() > 1;
         let queue = &mut self.queue;
         let lanes = &mut self.lanes;
         let longest_rto = paths.iter().map(|path| path.rtt.rto()).max().unwrap_or_default();
         self.acknowledged.digest(
             now,
-            Reported { cumulative, blocks, nr_blocks, complete, longest_rto },
+            Reported { cumulative, blocks, nr_blocks, complete, may_be_old, longest_rto },
             &mut self.outstanding,
             &mut self.summary,
             |path, tsn| {
@@ -75,6 +77,7 @@ impl Sender {
             self.occupancy.on_acknowledgement(gaps, self.summary.cumulative_advanced);
         }
         self.awaits_sack = false;
+        self.settle_copies(now);
         if self.summary.gathered.is_some() {
             self.gather(now, sack.duplicate_tsns, paths);
         }

@@ -55,6 +55,9 @@ impl Sender {
                 self.last_new = path;
             }
         }
+        if self.copies.is_some() {
+            self.plan_copies(now, paths);
+        }
         late
     }
 
@@ -97,13 +100,10 @@ impl Sender {
         exceeds
     }
 
-    /// The number of the next packet on a path. With concurrent multipath transfer, packets are numbered
-    /// by path, because packets on another path say nothing about loss on this one.
+    /// The number of the next packet on a path. If data on one path overtakes data on another, packets are
+    /// numbered by path, because packets on another path say nothing about loss on this one.
     pub(crate) fn packet_number(&self, path: PathId) -> u64 {
-        match self.config.concurrent() {
-            Some(_) => self.lanes[path].next_packet,
-            None => self.next_packet,
-        }
+        if self.config.judges_by_path() { self.lanes[path].next_packet } else { self.next_packet }
     }
 
     /// RTX-ASAP: moves chunks that wait for a full path to a path that has room.

@@ -56,6 +56,10 @@ impl Sender {
                 self.detect_by_time(now, path, threshold, early, paths);
             }
         }
+        for (tsn, cause) in self.overdue_copies(now) {
+            mark!(CopiesOverdue);
+            self.fast_retransmit(now, tsn, cause, highest, paths);
+        }
     }
 
     /// Finds chunks that have not arrived on a path although there was enough time (RFC 8985), or
@@ -179,7 +183,7 @@ impl Sender {
     ) {
         self.begin_episode(from);
         let number = self.packet_number(from);
-        self.lanes[from].recovery_exit = Some(if self.config.multipath.is_on() {
+        self.lanes[from].recovery_exit = Some(if self.config.judges_by_path() {
             RecoveryExit::Packet(number)
         } else {
             RecoveryExit::Tsn(highest)

@@ -221,7 +221,7 @@ impl Sender {
         let recovery = &self.config.recovery;
         let usual = recovery.missing_reports;
         let mut thresholds = [(usual, false); MAX_PATHS];
-        let split = self.config.concurrent().is_some();
+        let split = self.config.judges_by_path();
         let early = recovery.early_retransmit
             && !self.early_off
             && (self.queue.is_empty() || self.window.left() == 0);

@@ -129,16 +129,19 @@ impl Sender {
             return false;
         }
         let length = slot.payload.len();
-        let before = slot.packet;
+        let (before, copied) = (slot.packet, slot.copied());
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
         let counted = mfr::counts_again(&self.config.recovery, slot.fast_retransmitted());
         let large = Carrier::is_large(&paths[path], packet);
         self.outstanding.retransmitted(now, tsn, path, number, counted, large);
+        // The peer reports a chunk as a duplicate if its copy was only late.
         if self.config.recovery.gathers()
+            && !copied
             && let Some(from) = self.outstanding.retransmission(tsn).map(|known| known.from)
         {
             self.note_sent_again(tsn, from, before);
         }
+        self.consider_copy(tsn);
         self.window.take(length);
         for other in self.lanes.iter_mut() {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
@@ -205,8 +208,10 @@ impl Sender {
         lane.ecn.on_new_data(first);
         lane.last_data = now;
         self.watch_packet(now, path, carrier.number, paths);
+        if !self.all_wait_for_copies(first) {
+            paths[path].last_probe = now;
+        }
         let lane = &mut self.lanes[path];
-        paths[path].last_probe = now;
         // RFC 9260 section 6.3.2, R1.
         // req: rfc9260 6.1 "the sender MUST start that timer"
         lane.t3.get_or_insert(now + paths[path].rtt.rto());
@@ -274,6 +279,7 @@ impl Sender {
             }
             let large = Carrier::is_large(&paths[path], packet);
             self.outstanding.push(now, fragment, path, number, large);
+            self.consider_copy(tsn);
             self.window.take(length);
             let stats = &mut paths[path].stats;
             stats.data_chunks_sent += 1;

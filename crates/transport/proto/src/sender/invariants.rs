@@ -81,7 +81,7 @@ impl Sender {
                 ));
             }
             timers += usize::from(lane.t3.is_some());
-            paced |= lane.paced_until.is_some();
+            paced |= lane.paced_until.is_some() || self.copies_deadline(id).is_some();
         }
         // Lost chunks may wait for pacing, and everything for the first path of another network to be verified.
         let moves = !paths.iter().any(|path| path.may_carry());

@@ -14,6 +14,7 @@ mod acknowledge;
 mod blocked;
 mod buffer_growth;
 mod choice;
+mod copies;
 mod coupled;
 mod detect;
 mod ecn;
@@ -93,6 +94,8 @@ pub(crate) struct Sender {
     last_new: PathId,
     /// The speed of the paths, if slow ones are held back.
     in_time: Option<Box<in_time::InTime>>,
+    /// Chunks sent on two paths, if an option has them copied.
+    copies: Option<Box<copies::Copies>>,
     /// What partial reliability needs, once a message was lost that may be given up, or was given up.
     partial: Option<Box<Partial>>,
     /// Both sides agreed on partial reliability.
@@ -131,6 +134,7 @@ impl Sender {
             echoes: false,
             last_new: PathId::FIRST,
             in_time: None,
+            copies: None,
             partial: None,
             may_skip: false,
             ecn: false,
@@ -193,6 +197,9 @@ impl Sender {
         self.repeat_forward_tsn();
         if let Some(in_time) = &mut self.in_time {
             in_time.remove(gone);
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.remove(gone);
         }
         if self.last_new == gone {
             self.last_new = self.lanes.ids().next().unwrap_or(to);
@@ -359,6 +366,7 @@ impl Sender {
         self.summary = AckSummary::default();
         self.partial = Partial::lasting(self.partial.take());
         self.queue.shrink();
+        self.copies.take_if(|copies| copies.is_idle());
         for lane in self.lanes.iter_mut() {
             if let Some(evidence) = lane.evidence.take_if(|evidence| evidence.is_idle()) {
                 paths[lane.path].rtt.keep_least(evidence.rack.min_rtt());

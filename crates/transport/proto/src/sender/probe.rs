@@ -65,7 +65,8 @@ impl Sender {
             return;
         }
         for path in self.lanes.ids_now() {
-            if self.summary.paths[path].bytes > 0 {
+            let ack = &self.summary.paths[path];
+            if ack.bytes > 0 || ack.copied {
                 self.lanes[path].exception.end_probe();
                 self.probe_follows(now, path, paths);
             }

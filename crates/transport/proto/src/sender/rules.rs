@@ -22,13 +22,15 @@ pub(super) const MAX_OUTSTANDING: usize = u16::MAX as usize;
 pub(crate) struct DataTurn {
     /// Lost chunks.
     pub(crate) repairs: bool,
+    /// Copies of chunks that another path carries.
+    pub(crate) copies: bool,
     /// New data, if nothing was lost.
     pub(crate) new: bool,
 }
 
 impl DataTurn {
     pub(crate) fn any(self) -> bool {
-        self.repairs || self.new
+        self.repairs || self.copies || self.new
     }
 }
 
@@ -68,7 +70,7 @@ impl Sender {
     /// The number of bytes that count against a path's window.
     #[inline(always)]
     pub(super) fn charged(&self, path: PathId) -> usize {
-        let flight = self.outstanding.flight(path);
+        let flight = self.outstanding.flight(path) + self.charged_copies(path);
         // With nothing in flight, no acknowledgement would end this state.
         if flight == 0 || self.config.recovery.reordering != Reordering::NcrCareful {
             return flight;
@@ -218,7 +220,7 @@ impl Sender {
     pub(crate) fn data_for(&self, now: Instant, path: PathId, paths: &Paths) -> DataTurn {
         let repairs = self.has_repairs(now, path);
         let new = !repairs && self.carries_new(path, paths) && self.may_send_new(now, path, paths);
-        DataTurn { repairs, new }
+        DataTurn { repairs, copies: self.path_for_copies() == Some(path), new }
     }
 
     /// Whether pacing permits a packet of data now; otherwise records when it will.

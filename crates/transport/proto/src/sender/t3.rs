@@ -27,15 +27,17 @@ impl Sender {
         }
     }
 
-    /// The earliest deadline of pacing or of the rest of a slow path.
+    /// The earliest deadline of pacing, of the rest of a slow path, or of copies that fill the window.
     pub(crate) fn pacing_deadline(&self, path: PathId) -> Option<Instant> {
-        self.lanes[path].paced_until.into_iter().chain(self.slow_path_deadline(path)).min()
+        let paced = self.lanes[path].paced_until.into_iter();
+        paced.chain(self.slow_path_deadline(path)).chain(self.copies_deadline(path)).min()
     }
 
-    /// Handles that deadline: pacing may permit data again, or the rest of a slow path may have ended.
+    /// Handles that deadline: pacing may permit data again, or what else held it back has ended.
     pub(crate) fn on_pacing_deadline(&mut self, now: Instant, path: PathId) {
         self.lanes[path].paced_until.take_if(|until| *until <= now);
         self.on_slow_path_deadline(now, path);
+        self.on_copies_deadline(now);
     }
 
     /// When [`on_window_deadline`](Self::on_window_deadline) must be called.

@@ -124,6 +124,10 @@ association_counters! {
         fast_recoveries: u32, Events;
         /// Probes of a closed receive window.
         zero_window_probes: u32, Events;
+        /// Chunks sent on a second path as well.
+        copied_chunks: u32, Chunks;
+        /// Chunks that were to be sent on a second path, but none had room.
+        uncopied_chunks: u32, Chunks;
     }
 
     /// Counters of the receiver.

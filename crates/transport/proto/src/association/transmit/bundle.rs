@@ -137,7 +137,7 @@ impl Association {
         stamp
     }
 
-    /// Writes retransmissions and new data, as much as fits; returns whether there were retransmissions. `apart`: new
+    /// Writes retransmissions, copies and new data, as much as fits; returns whether there were any of the former two. `apart`: new
     /// data does not follow these, because they make the packet not ECN-capable.
     // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
     fn write_data(
@@ -150,8 +150,10 @@ impl Association {
         packet: &mut PacketWriter<'_>,
     ) -> bool {
         let paths = &mut self.paths;
-        let repairs =
+        let mut repairs =
             data.repairs && self.sender.write_retransmissions(now, carrier, budget, packet, paths);
+        // To routers, a copy is a retransmission.
+        repairs |= data.copies && self.sender.write_copies(now, carrier, packet, paths);
         // Whether data may follow retransmissions is decided separately from whether it may be sent without them.
         if !(apart && repairs) && (data.new || self.sender.data_for(now, carrier.path, paths).new) {
             budget.one_chunk = self.buggify(1);

@@ -176,6 +176,11 @@ impl Association {
         if !self.state.sends_data() {
             return None;
         }
+        if let Some(path) = self.sender.path_for_copies()
+            && self.paths[path].may_carry()
+        {
+            return Some(Turn::Data(path));
+        }
         let path = self.sender.path_for_new(now, &self.paths)?;
         self.paths[path].may_carry().then_some(Turn::Data(path))
     }

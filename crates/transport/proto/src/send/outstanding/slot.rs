@@ -74,6 +74,9 @@ impl Past {
     /// It is an I-DATA chunk.
     pub(super) const INTERLEAVED: u8 = 1 << 5;
 
+    /// Its first transmission was copied to another path.
+    pub(super) const COPIED: u8 = 1 << 6;
+
     /// Of a chunk that was just sent.
     #[inline]
     pub(super) fn new(large: bool, interleaved: bool) -> Self {
@@ -100,6 +103,12 @@ impl Slot {
     /// works.
     pub(crate) fn ambiguous(&self) -> bool {
         self.past.has(Past::AMBIGUOUS)
+    }
+
+    /// Whether it was sent on two paths at once and not retransmitted since, so that nobody knows which path
+    /// delivered it.
+    pub(crate) fn copied(&self) -> bool {
+        self.past.has(Past::COPIED)
     }
 
     /// Whether its packet was larger than the base MTU, so its size may be the reason for a loss.
