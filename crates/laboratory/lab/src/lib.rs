@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod advise_latency;
 pub mod advise_timely;
 pub mod bootstrap;
 pub mod check;

@@ -67,10 +67,10 @@ pub use anabranch_impair as impair;
 pub use anabranch_proto::config;
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
-    AssociationConfig, ChunkTypes, ConfigError, Coupling, DataPath, DormantBehaviour, Encapsulation,
-    EndpointConfig, HmacAlgorithm, InitiationOrder, IpVersions, KeyError, MultipathConfig,
-    MultipathMode, OutOfTheBlue, PathChoice, ProtocolUnreachable, RetransmissionPolicy,
-    RetransmissionPrecedence, RtoFloor, SharedKeys, SlowPaths, Vigilance,
+    AssociationConfig, ChunkTypes, ConfigError, Coupling, DataPath, DormantBehaviour,
+    Encapsulation, EndpointConfig, HmacAlgorithm, InitiationOrder, IpVersions, KeyError,
+    MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice, ProtocolUnreachable,
+    RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, SharedKeys, SlowPaths, Vigilance,
 };
 pub use anabranch_proto::{
     AddressChange, AddressError, AssociationState, AuthenticationChange, Blocked, Blocking,

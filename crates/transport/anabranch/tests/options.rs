@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anabranch::config::{
     AckConfig, AssociationConfig, Bundling, BurstControl, ChunkTypes, ConfigError,
-    CongestionConfig, Coupling, DataPath, DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry,
-    HmacAlgorithm, IdleCwnd, InitialCwnd, InitiationOrder, Kind, LossDetection, MetricCache,
-    MtuConfig, MultipathConfig, MultipathMode, OptionInfo, OutOfTheBlue, PathChoice, PathConfig,
-    Pieces, ProtocolUnreachable, ReceiveConfig, RecoveryConfig, Reordering, RetransmissionPolicy,
-    RetransmissionPrecedence, Revision, Routes, RtoFloor, SchedulerKind, SendConfig, SetError,
-    SlowPaths, TimerConfig, Undo, UnknownName, Vigilance, units,
+    CongestionConfig, Coupling, DataPath, DormantBehaviour, Encapsulation, EndpointConfig,
+    HeartbeatRetry, HmacAlgorithm, IdleCwnd, InitialCwnd, InitiationOrder, Kind, LossDetection,
+    MetricCache, MtuConfig, MultipathConfig, MultipathMode, OptionInfo, OutOfTheBlue, PathChoice,
+    PathConfig, Pieces, ProtocolUnreachable, ReceiveConfig, RecoveryConfig, Reordering,
+    RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes, RtoFloor, SchedulerKind,
+    SendConfig, SetError, SlowPaths, TimerConfig, Undo, UnknownName, Vigilance, units,
 };
 use anabranch::congestion::{
     Acked, CongestionControl, CongestionEvent, Controller, ControllerChoice, ControllerFactory,

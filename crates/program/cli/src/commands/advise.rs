@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_lab::advise::{Advice, Conditions, Routing, advise};
+use anabranch_lab::advise_latency;
 use anabranch_lab::advise_timely::{self, Recommended, Sends, Traffic};
 use anabranch_units::{read_text, read_text_from};
 use clap::{Args, ValueEnum};
@@ -18,11 +19,14 @@ use crate::output;
 /// Walks through the decision tree of the study of multihoming (caro Figs 4.8, 4.11, 6.1) with what
 /// is known about the network, from options or from the statistics of a live association, and shows
 /// each decision. With --sends, --reorders, --stands-still or --many-short it says which options of
-/// recovery, bundling and the cache of metrics suit, by the measurements of docs/timeliness.md.
+/// recovery, bundling and the cache of metrics suit, by the measurements of docs/timeliness.md. For
+/// small messages over paths whose round-trip times are known, it also says whether the lowest latency
+/// or copies are worth it (docs/latency.md).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch advise --loss 1%
   anabranch advise --sends signalling --stands-still
+  anabranch advise --sends signalling --loss 3% --primary-rtt 60ms --alternate-rtt 40ms
   anabranch advise --loss 5% --primary-rtt 90ms --alternate-rtt 120ms --routing proactive
   anabranch get sctp://a,b:8080/file --json | anabranch advise --statistics - --routing proactive
   anabranch inspect --once --json | anabranch advise --statistics -    # of what runs now")]
@@ -90,7 +94,9 @@ enum How {
 impl Advise {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let conditions = self.conditions()?;
-        let timely = advise_timely::advise(&self.traffic());
+        let traffic = self.traffic();
+        let mut timely = advise_timely::advise(&traffic);
+        timely.extend(advise_latency::advise(&conditions, traffic.sends));
         // A user who asks for only one of the two gets no message that data for the other is
         // missing.
         let asks_for_paths = conditions != Conditions::default() || timely.is_empty();

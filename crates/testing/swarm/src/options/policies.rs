@@ -75,6 +75,7 @@ fn special(name: &str, d: &mut Draw) -> Special {
         "address_reconfiguration" | "roam" => (!d.one_in(3)).then(|| "on".to_owned()),
         // It needs both ends and a link that marks.
         "ecn" => (!d.one_in(3)).then(|| "on".to_owned()),
+        "copies_up_to" => sometimes(3, 1, 2000, "B"),
         "autoclose" => sometimes(12, 100, 60_000, "ms"),
         "mtu_raise_interval" => sometimes(4, 100, 60_000, "ms"),
         "receive_buffer" => sometimes(1, 1500, 1 << 20, "B"),
