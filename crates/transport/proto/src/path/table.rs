@@ -13,8 +13,8 @@ pub(crate) struct Paths {
     /// Number of the next path; larger than any valid number when all have been used.
     next: u32,
     choice: Failover,
-    /// When latency last chose the path in use.
-    moved: Option<Instant>,
+    /// When latency last chose the path in use; `ZERO` if it never did.
+    moved: Instant,
 }
 
 impl Paths {
@@ -22,7 +22,7 @@ impl Paths {
     pub(crate) fn new(list: Vec<Path>) -> Self {
         let choice =
             Failover { phase: Phase::Primary, primary: PathId::FIRST, in_use: PathId::FIRST };
-        let mut paths = Self { list: PerPath::default(), next: 0, choice, moved: None };
+        let mut paths = Self { list: PerPath::default(), next: 0, choice, moved: Instant::ZERO };
         paths.list.reserve_for(list.len());
         for path in list {
             paths.push(path);
@@ -60,14 +60,14 @@ impl Paths {
         self.choice.in_use = path;
     }
 
-    /// When latency last chose the path in use.
+    /// When latency last chose the path in use, if it ever did.
     pub(crate) fn moved(&self) -> Option<Instant> {
-        self.moved
+        (self.moved != Instant::ZERO).then_some(self.moved)
     }
 
     /// Records that latency has chosen the path in use.
     pub(crate) fn on_moved(&mut self, now: Instant) {
-        self.moved = Some(now);
+        self.moved = now;
     }
 
     /// Makes this the primary path and the path in use, when the association begins or restarts.

@@ -18,6 +18,8 @@ use crate::per_path::PathId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) path: PathId,
+    /// It may have failed.
+    pub(crate) doubtful: bool,
     /// Its smoothed round-trip time, if it was measured.
     pub(crate) latency: Option<Duration>,
     pub(crate) cwnd: usize,
@@ -41,7 +43,7 @@ impl Room {
 pub(crate) fn path(rooms: impl Iterator<Item = Room>, size: usize, share: u32) -> Option<PathId> {
     rooms
         .filter(|room| room.admits(size, share))
-        .min_by_key(|room| (room.latency.is_none(), room.latency))
+        .min_by_key(|room| (room.doubtful, room.latency.is_none(), room.latency))
         .map(|room| room.path)
 }
 
@@ -52,6 +54,7 @@ mod tests {
     fn room(path: u16, millis: u64) -> Room {
         Room {
             path: PathId(path),
+            doubtful: false,
             latency: (millis > 0).then(|| Duration::from_millis(millis)),
             cwnd: 14_000,
             charged: 0,
@@ -67,6 +70,9 @@ mod tests {
     #[test]
     fn a_copy_goes_to_the_nearest_path_with_room() {
         assert_eq!(chosen(&[room(1, 40), room(2, 20), room(3, 0)]), Some(2));
+        let doubtful = Room { doubtful: true, ..room(2, 20) };
+        assert_eq!(chosen(&[room(1, 40), doubtful]), Some(1));
+        assert_eq!(chosen(&[doubtful]), Some(2));
         let full = Room { charged: 13_701, ..room(2, 20) };
         assert_eq!(chosen(&[room(1, 40), full]), Some(1));
         assert_eq!(chosen(&[full]), None, "it does not wait for room");

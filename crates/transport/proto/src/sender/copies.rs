@@ -161,6 +161,7 @@ impl Sender {
             let bytes = charged.map_or(0, |charged| charged.bytes);
             Room {
                 path: path.id,
+                doubtful: path.error_count > 0,
                 latency: path.rtt.srtt(),
                 cwnd: self.lanes[path.id].congestion.cwnd(),
                 charged: self.outstanding.flight(path.id) + bytes,
@@ -168,7 +169,11 @@ impl Sender {
                 packet: path.pmdcs(),
             }
         };
-        let works = |path: &&Path| path.id != from && path.is_active() && path.error_count == 0;
+        // One lost heartbeat makes a path doubtful. A copy risks nothing there.
+        let works = |path: &&Path| {
+            let doubtful = path.is_potentially_failed() && path.may_carry();
+            path.id != from && path.error_count <= 1 && (path.is_active() || doubtful)
+        };
         let to = (copies.copied.len() < MAX_COPIED)
             .then(|| paths.iter().filter(works).map(room))
             .and_then(|rooms| copies::path(rooms, size, self.config.paths.copies_share));
@@ -310,7 +315,10 @@ impl Sender {
 
     /// The chunks that were lost on both paths: a copied chunk that was sent later is acknowledged, and there was
     /// enough time for this one on either path.
-    pub(super) fn overdue_copies(&self, now: Instant) -> Vec<(u64, Cause)> {
+    ///
+    /// Also small chunks for which there was no room for a copy, after two round trips: if everything after them is
+    /// copied, nothing else shows that they are lost. That may be a mistake, so it is not held against the path.
+    pub(super) fn overdue_copies(&self, now: Instant, paths: &Paths) -> Vec<(u64, Cause)> {
         let Some(copies) = &self.copies else { return Vec::new() };
         let Some(latest) = copies.latest_acked else { return Vec::new() };
         let is_lost = |copied: &&Copied| {
@@ -321,7 +329,17 @@ impl Sender {
                 && slot.is_some_and(|slot| slot.state == SlotState::InFlight && slot.copied())
         };
         let lost = copies.copied.iter().filter(is_lost);
-        lost.map(|copied| (copied.tsn, Cause::TimeThreshold)).collect()
+        let lost = lost.map(|copied| (copied.tsn, Cause::TimeThreshold));
+        let single = self.lanes.ids().filter_map(|path| {
+            let tsn = self.outstanding.oldest_counted(path)?;
+            let slot = self.outstanding.get(tsn).filter(|slot| !slot.copied())?;
+            let rtt = &paths[path].rtt;
+            let patience = rtt.srtt()? * 2 + rtt.rttvar() * 4;
+            let sent = self.outstanding.sent_at(tsn)?;
+            let small = Some(slot.payload.len()) <= self.config.paths.copies_up_to;
+            (small && sent < latest && sent + patience <= now).then_some((tsn, Cause::TailProbe))
+        });
+        lost.chain(single).collect()
     }
 }
 

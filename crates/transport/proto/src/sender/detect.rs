@@ -56,9 +56,14 @@ impl Sender {
                 self.detect_by_time(now, path, threshold, early, paths);
             }
         }
-        for (tsn, cause) in self.overdue_copies(now) {
+        for (tsn, cause) in self.overdue_copies(now, paths) {
             mark!(CopiesOverdue);
-            self.fast_retransmit(now, tsn, cause, highest, paths);
+            if cause.is_loss() {
+                self.fast_retransmit(now, tsn, cause, highest, paths);
+            } else {
+                let to = self.lose(tsn, cause, None, paths);
+                self.lanes[to].retransmit_at_once = true;
+            }
         }
     }
 
