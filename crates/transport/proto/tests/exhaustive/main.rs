@@ -14,6 +14,7 @@ use anabranch_proto::{
 };
 
 mod multihomed;
+mod readdressing;
 
 /// Number of packets with enumerated fates.
 const PACKETS: u32 = 6;
