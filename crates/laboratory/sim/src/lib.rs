@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod addresses;
 mod application;
 mod calendar;
 mod channel;
@@ -61,7 +62,7 @@ pub use anabranch_impair::{
     BurstsInTime, CoDel, ConfigError, Cut, Discipline, GilbertElliott, LinkConfig, LinkStats, Loss,
     Pattern, Probability, QueueIntegral, QueueLimit, Red,
 };
-pub use anabranch_proto::Instant;
+pub use anabranch_proto::{AddressChange, Instant};
 pub use anabranch_tcp::{
     Config as TcpConfig, Congestion as TcpCongestion, ForwardRto, LossDetection, MetricCache,
     Profile as TcpProfile, Reordering, SlowStartLimit, Stats as TcpStats, Undo,

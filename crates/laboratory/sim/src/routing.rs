@@ -19,6 +19,8 @@ pub(crate) struct Address {
     pub(crate) node: usize,
     /// The channel that leads from the interface into the network.
     pub(crate) channel: usize,
+    /// Whether the host has it at present.
+    pub(crate) usable: bool,
 }
 
 /// The channel through which each node forwards packets to each address.

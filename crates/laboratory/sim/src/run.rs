@@ -240,7 +240,7 @@ impl Network {
     #[inline(never)]
     fn hand_over(&mut self, node: usize, channel: usize, packet: &mut Packet) {
         let address = &self.addresses[packet.destination as usize];
-        if address.node != node || address.channel != channel ^ 1 {
+        if address.node != node || address.channel != channel ^ 1 || !address.usable {
             self.undeliverable.not_here += 1;
             return;
         }
@@ -357,6 +357,10 @@ impl Network {
             self.undeliverable.no_route += 1;
             return;
         };
+        if !self.addresses[way.source as usize].usable {
+            self.undeliverable.no_route += 1;
+            return;
+        }
         if self.arena.capacity() - self.arena.len() < bytes.len() {
             self.arena.reserve(bytes.len().max(ARENA));
         }
@@ -533,8 +537,12 @@ impl Network {
 
     fn apply(&mut self, action: &Action) {
         let now = self.now.as_nanos();
-        let (link, direction) = action.target();
-        for number in direction.channels(link) {
+        match action {
+            Action::SetUsable { address, usable } => return self.set_usable(*address, *usable),
+            Action::Readdress { address, change } => return self.readdress(*address, *change),
+            _ => {}
+        }
+        for number in action.channels() {
             let link = &mut self.channels[number].link;
             match action {
                 Action::Cut { .. } => link.set_up(now, false),

@@ -101,7 +101,7 @@ impl Network {
         }
         let node = self.channels[channel].from;
         self.address_ids.insert(ip, self.addresses.len() as u32);
-        self.addresses.push(Address { ip, node, channel });
+        self.addresses.push(Address { ip, node, channel, usable: true });
         Ok(())
     }
 
@@ -223,10 +223,10 @@ impl Network {
         if node.endpoint.is_some() {
             return Err(SimError::EndpointExists(node.name.clone()));
         }
-        let addresses: Vec<IpAddr> = self.addresses_of(host).collect();
-        if addresses.is_empty() {
+        if self.addresses_of(host).next().is_none() {
             return Err(SimError::NoInterface(node.name.clone()));
         }
+        let addresses = self.usable_addresses(host);
         if config.routes == ReachablePairs::Any {
             config.routes = ReachablePairs::Pairs(self.reachable(host));
         }
@@ -370,17 +370,19 @@ impl Network {
         Err(SimError::NoRoute { from: name(from), to: name(to) })
     }
 
-    /// Schedules an action on a link. Actions at the same time happen in the order in which they
+    /// Schedules an action. Actions at the same time happen in the order in which they
     /// were scheduled, before anything else at that time.
     ///
     /// # Errors
-    /// [`SimError::Past`], [`SimError::Link`] if the link would be invalid.
+    /// [`SimError::Past`], [`SimError::Link`] if the link would be invalid, [`SimError::UnknownAddress`].
     pub fn schedule(&mut self, at: Instant, action: Action) -> Result<(), SimError> {
         if at < self.now {
             return Err(SimError::Past);
         }
-        let (link, direction) = action.target();
-        for channel in direction.channels(link) {
+        if let Some(address) = action.address() {
+            self.address_id(address)?;
+        }
+        for channel in action.channels() {
             let channel = &self.channels[channel];
             if let Some(config) = action.applied(channel.link.config()) {
                 config.validate().map_err(|error| SimError::Link {

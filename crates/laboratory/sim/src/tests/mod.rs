@@ -1,5 +1,6 @@
 //! Whole networks.
 
+mod addresses;
 mod failures;
 mod flows;
 mod network;
