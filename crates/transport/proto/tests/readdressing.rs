@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_harness::{Datagram, Pair, addresses, craft};
+use anabranch_proto::config::Routes;
 use anabranch_proto::{
-    AddressChange, AddressError, AssociationConfig, CloseReason, ConnectRequest, Event, Features,
-    Notification, PathState, ReconfigurationResult,
+    AddressChange, AddressError, AssociationConfig, CloseReason, ConnectRequest, EndpointConfig,
+    Event, Features, Notification, PathState, ReconfigurationResult,
 };
 use anabranch_wire::{Abort, Causes, Chunk, Packet, kind};
 use bytes::Bytes;
@@ -208,6 +209,33 @@ fn an_association_moves_from_one_network_to_another() {
         transfer(&mut pair);
         assert_eq!(pair.closed, [None, None]);
     }
+}
+
+/// The peer has listed an address that only the new network reaches.
+#[test]
+fn a_new_address_may_reach_what_the_old_one_did_not() {
+    let own = [addresses(0, 2), addresses(1, 2)];
+    let pairs: Vec<_> = own[0].iter().copied().zip(own[1].iter().copied()).collect();
+    let back = pairs.iter().map(|(a, b)| (*b, *a)).collect();
+    let mut configs = [EndpointConfig::default(), EndpointConfig::default()];
+    configs[0].routes = Routes::Pairs(pairs);
+    configs[1].routes = Routes::Pairs(back);
+    let mut pair = Pair::with(own.clone(), configs, config());
+    let now = pair.net.now();
+    pair.net.node_mut(0).endpoint.set_local_addresses(now, &own[0][..1]);
+    let mut request = ConnectRequest::new(vec![own[1][0]], Pair::PORT);
+    request.config = std::sync::Arc::new(config());
+    pair.connect_with(request);
+    assert!(pair.run_until(Duration::from_secs(1), |pair| pair.both_up()));
+    let [old, new] = [own[0][0], own[0][1]];
+    change(&mut pair, 0, Added, new).unwrap();
+    change(&mut pair, 0, Removed, old).unwrap();
+    pair.run(Duration::from_secs(5));
+    assert_eq!(
+        [0, 1].map(|node| paths(&pair, node)),
+        [vec![(new, own[1][1], PathState::Active)], vec![(own[1][1], new, PathState::Active)],]
+    );
+    transfer(&mut pair);
 }
 
 /// Data does not go to a new address before a heartbeat was answered there.

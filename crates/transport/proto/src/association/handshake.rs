@@ -402,6 +402,7 @@ impl Association {
         // req: rfc9260 5.1.2 "The receiver SHOULD use only these transport"
         self.retain_paths(|path| remotes.contains(&path.remote));
         self.paths.shrink_to_fit();
+        self.keep_in_mind(listed);
         self.add_lanes(now);
         self.identity.changed = true;
     }

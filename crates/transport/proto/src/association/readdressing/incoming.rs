@@ -391,7 +391,7 @@ impl Association {
     }
 
     /// Whether an address of this side reaches this one of the peer.
-    fn reaches(&self, remote: IpAddr) -> bool {
+    pub(super) fn reaches(&self, remote: IpAddr) -> bool {
         let routes = &self.surroundings.common.routes;
         self.surroundings.locals.iter().any(|local| routes.reaches(*local, remote))
     }

@@ -26,7 +26,7 @@ use super::{Arrival, Association};
 use crate::event::Notification;
 use crate::features::Features;
 use crate::path::{Path, Phase, address};
-use crate::per_path::PathId;
+use crate::per_path::{MAX_PATHS, PathId};
 use crate::policy::failover::Input;
 use crate::reconfiguration::ReconfigurationResult;
 use crate::roaming::{AddressChange, AddressError};
@@ -225,6 +225,23 @@ impl Association {
             }
         }
         own
+    }
+
+    /// Keeps addresses of the peer in mind that none of this side's reaches now, because one that this side adds later
+    /// may.
+    pub(super) fn keep_in_mind(&mut self, remotes: &[IpAddr]) {
+        if !self.features.has(Features::ADDRESS_RECONFIGURATION) {
+            return;
+        }
+        for remote in remotes {
+            if self.reaches(*remote) {
+                continue;
+            }
+            let beyond = &mut self.readdressing().beyond;
+            if !beyond.contains(remote) && beyond.len() < MAX_PATHS {
+                beyond.push(*remote);
+            }
+        }
     }
 
     fn will_have(&self, local: IpAddr) -> bool {
