@@ -68,8 +68,8 @@ pub use anabranch_proto::config;
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
     AssociationConfig, ChunkTypes, ConfigError, Coupling, DataPath, DormantBehaviour,
-    Encapsulation, EndpointConfig, HmacAlgorithm, InitiationOrder, IpVersions, KeyError,
-    MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice, ProtocolUnreachable,
+    Encapsulation, EndpointConfig, Handover, HmacAlgorithm, InitiationOrder, IpVersions, KeyError,
+    MultipathConfig, MultipathMode, NewPathWindow, OutOfTheBlue, PathChoice, ProtocolUnreachable,
     RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, SharedKeys, SlowPaths, Vigilance,
 };
 pub use anabranch_proto::{

@@ -8,11 +8,12 @@ use std::time::Duration;
 use anabranch::config::{
     AckConfig, AssociationConfig, Bundling, BurstControl, ChunkTypes, ConfigError,
     CongestionConfig, Coupling, DataPath, DormantBehaviour, Encapsulation, EndpointConfig,
-    HeartbeatRetry, HmacAlgorithm, IdleCwnd, InitialCwnd, InitiationOrder, Kind, LossDetection,
-    MetricCache, MtuConfig, MultipathConfig, MultipathMode, OptionInfo, OutOfTheBlue, PathChoice,
-    PathConfig, Pieces, ProtocolUnreachable, ReceiveConfig, RecoveryConfig, Reordering,
-    RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes, RtoFloor, SchedulerKind,
-    SendConfig, SetError, SlowPaths, TimerConfig, Undo, UnknownName, Vigilance, units,
+    Handover, HeartbeatRetry, HmacAlgorithm, IdleCwnd, InitialCwnd, InitiationOrder, Kind,
+    LossDetection, MetricCache, MtuConfig, MultipathConfig, MultipathMode, NewPathWindow,
+    OptionInfo, OutOfTheBlue, PathChoice, PathConfig, Pieces, ProtocolUnreachable, ReceiveConfig,
+    RecoveryConfig, Reordering, RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes,
+    RtoFloor, SchedulerKind, SendConfig, SetError, SlowPaths, TimerConfig, Undo, UnknownName,
+    Vigilance, units,
 };
 use anabranch::congestion::{
     Acked, CongestionControl, CongestionEvent, Controller, ControllerChoice, ControllerFactory,
@@ -139,6 +140,8 @@ fn data_settings() -> impl IntoIterator<Item = Setting> {
         addresses.address_reconfiguration = true;
         addresses.roam = true;
         addresses.roam_patience = ODD;
+        addresses.handover = Handover::AtOnce;
+        addresses.new_path_window = NewPathWindow::HalfOfOld;
         authentication.authentication = true;
         authentication.require_authentication = true;
         authentication.authenticated_chunks = ChunkTypes::of(&[0, 77]);

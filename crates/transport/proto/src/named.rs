@@ -62,8 +62,8 @@ pub(crate) use named;
 mod tests {
     use crate::congestion::Coupling;
     use crate::policy::{
-        DormantBehaviour, InitiationOrder, PathChoice, RetransmissionPolicy,
-        RetransmissionPrecedence,
+        DormantBehaviour, Handover, InitiationOrder, NewPathWindow, PathChoice,
+        RetransmissionPolicy, RetransmissionPrecedence,
     };
 
     #[test]
@@ -77,7 +77,9 @@ mod tests {
         }
         round_trip!(
             DormantBehaviour,
+            Handover,
             InitiationOrder,
+            NewPathWindow,
             PathChoice,
             Coupling,
             RetransmissionPolicy,

@@ -30,9 +30,9 @@ pub use crate::named::UnknownName;
 pub use crate::options::{ConfigError, Kind};
 pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
 pub use crate::policy::{
-    DataPath, DormantBehaviour, HeartbeatRetry, InitiationOrder, MetricCache, MultipathConfig,
-    MultipathMode, PathChoice, PathConfig, ProtocolUnreachable, RetransmissionPolicy,
-    RetransmissionPrecedence, SlowPaths, Vigilance,
+    DataPath, DormantBehaviour, Handover, HeartbeatRetry, InitiationOrder, MetricCache,
+    MultipathConfig, MultipathMode, NewPathWindow, PathChoice, PathConfig, ProtocolUnreachable,
+    RetransmissionPolicy, RetransmissionPrecedence, SlowPaths, Vigilance,
 };
 pub use crate::receive::{AckConfig, ReceiveConfig};
 pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};

@@ -120,22 +120,22 @@ impl Association {
         let first = (remote == arrival.remote).then_some((arrival.local, remote));
         let port = arrival.remote_udp_port;
         let wanted = paths_to(now, &[remote], first, port, &self.config, &self.surroundings);
-        let mut added = None;
+        let mut added = Vec::new();
         for mut path in wanted {
             // Nothing leaves from an address that comes or goes.
             path.silent = !self.surroundings.locals.contains(&path.local)
                 || self.paths.iter().any(|other| other.local == path.local && other.silent);
             let id = self.paths.push(path);
-            added = added.or(id);
+            added.extend(id);
             // req: rfc5061 5.3 "put into the UNCONFIRMED state and MUST have path verification"
             // req: rfc5061 5.3 "receiver MUST use the path-verification procedure for the added"
             if let Some(id) = id {
                 self.paths[id].heartbeat.schedule(Some(now));
             }
         }
-        self.add_lanes(now);
+        self.begin_lanes(now, &added);
         self.identity.changed = true;
-        added
+        added.first().copied()
     }
 
     /// Processes an ASCONF that is authentic.

@@ -261,6 +261,18 @@ impl Association {
         self.readdressing.get_or_insert_with(|| Readdressing::new(tsns.0, tsns.1).into())
     }
 
+    /// Creates lanes for paths that were added while the association is up.
+    fn begin_lanes(&mut self, now: Instant, added: &[PathId]) {
+        self.add_lanes(now);
+        let (old, ..) = self.sender.learnt(self.paths.active());
+        for id in added {
+            let pmdcs = self.paths[*id].pmdcs();
+            if let Some(packets) = self.config.addresses.new_path_window.packets(old, pmdcs) {
+                self.sender.on_recovered(now, *id, packets);
+            }
+        }
+    }
+
     /// Sends what has become possible.
     pub(super) fn advance_readdressing(&mut self, now: Instant) {
         let Some(mut state) = self.readdressing.take() else { return };

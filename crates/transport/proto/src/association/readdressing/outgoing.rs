@@ -61,6 +61,7 @@ impl Association {
             let other = known.iter().any(|own| *own != address);
             let fits = match (what, self.may_name(address)) {
                 (AddressChange::Added, true) => source.is_none(),
+                (AddressChange::Removed, _) if self.makes_first(address, &changes) => false,
                 (AddressChange::Removed, true) => source != Some(address) && other,
                 (AddressChange::Preferred, true) => source.is_none() && known.contains(&address),
                 // The chunk must come from an address that cannot be named.
@@ -97,6 +98,12 @@ impl Association {
             changes.push(change);
         }
         (changes, source)
+    }
+
+    /// Whether an address stays until another one works.
+    fn makes_first(&self, address: IpAddr, changes: &[Change]) -> bool {
+        let adds = changes.iter().any(|change| change.what == AddressChange::Added);
+        self.config.addresses.handover.waits(address, adds, &self.paths)
     }
 
     /// Numbers the requests, makes their chunk, and prepares the paths.
@@ -179,14 +186,15 @@ impl Association {
         let routes = &self.surroundings.common.routes;
         remotes.retain(|(remote, _)| routes.reaches(local, *remote));
         let setup = self.config.of_path(self.surroundings.headers);
+        let mut added = Vec::new();
         for (remote, port) in remotes {
             let mut path = Path::new(now, local, remote, port, &setup);
             path.silent = true;
             if !self.paths.iter().any(|path| path.local == local && path.remote == remote) {
-                self.paths.push(path);
+                added.extend(self.paths.push(path));
             }
         }
-        self.add_lanes(now);
+        self.begin_lanes(now, &added);
     }
 
     /// Stops sending from an address that goes, except for ASCONF if there is no other way. Packets that still arrive
