@@ -10,7 +10,7 @@ use std::time::Duration;
 use anabranch::config::Routes;
 use anabranch::{
     Association, ConnectOptions, Encapsulation, Endpoint, EndpointConfig, ListenOptions, Listener,
-    Notification, OutgoingMessage, PathState, Ppid, Statistics,
+    Notification, OutgoingMessage, PathState, PathStatistics, Ppid, Statistics,
 };
 use anabranch_lab::metrics::Metrics;
 use anabranch_lab::observed::Observed;
@@ -87,7 +87,8 @@ impl Begun {
             let ended = thread.join().map_err(|_| "the transfers panicked".to_owned())?;
             let told = ended.map_err(|error| format!("SCTP: {error}"))?;
             for told in told.iter().filter(|told| told.index == 0) {
-                simulation::of_sender(&told.statistics, &|remote| course.path_of(remote), metrics);
+                let path_of = |path: &PathStatistics| course.path_of(path.remote);
+                simulation::of_sender(&told.statistics, &path_of, metrics);
                 let primary = told.failures.iter().filter(|(_, primary)| *primary).count();
                 metrics.set("failovers", primary as f64);
                 let started = course.starts.first().copied().unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::MAX_TIME;
+use super::addresses::{self, AddressEvent};
 use super::network::Network;
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
@@ -62,36 +63,45 @@ pub struct RouteCache {
     pub discovery: Duration,
 }
 
-pub(super) fn read(root: &Fields<'_>, network: &Network) -> Checked<Vec<Event>> {
-    root.tables("event")?
-        .into_iter()
-        .map(|(name, fields)| {
-            let event = event(name, &fields, network)?;
-            fields.finish()?;
-            Ok(event)
-        })
-        .collect()
+/// Reads the events of links and those of addresses.
+pub(super) fn read(
+    root: &Fields<'_>,
+    network: &Network,
+) -> Checked<(Vec<Event>, Vec<AddressEvent>)> {
+    let (mut links, mut of_addresses) = (Vec::new(), Vec::new());
+    for (name, fields) in root.tables("event")? {
+        let when = when(name, &fields)?;
+        match addresses::event(name, &fields, when, network)? {
+            Some(event) => of_addresses.push(event),
+            None => links.push(event(name, &fields, when, network)?),
+        }
+        fields.finish()?;
+    }
+    Ok((links, of_addresses))
 }
 
-fn event(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Event> {
+fn when(name: &str, fields: &Fields<'_>) -> Checked<When> {
     let at = fields.quantity("at", Kind::Time, 0.0, MAX_TIME)?;
-    let when = match (at, fields.count("after_chunk", 1, 1 << 50)?) {
-        (Some(at), None) => When::At(duration(at)),
-        (None, Some(chunk)) => When::AfterChunk(chunk),
+    match (at, fields.count("after_chunk", 1, 1 << 50)?) {
+        (Some(at), None) => Ok(When::At(duration(at))),
+        (None, Some(chunk)) => Ok(When::AfterChunk(chunk)),
         _ => {
-            return problem(
-                fields.line(),
-                format!("event.{name} happens either at a time or after_chunk"),
-            );
+            problem(fields.line(), format!("event.{name} happens either at a time or after_chunk"))
         }
-    };
+    }
+}
+
+fn event(name: &str, fields: &Fields<'_>, when: When, network: &Network) -> Checked<Event> {
     let targets = ["cut", "repair", "on"];
     let given: Vec<_> =
         targets.into_iter().filter(|key| matches!(fields.text(key), Ok(Some(_)))).collect();
     let [key] = given[..] else {
         return problem(
             fields.line(),
-            format!("event.{name} names one path or link: with cut, with repair, or with on"),
+            format!(
+                "event.{name} names one path or link, with cut, repair or on, or one path with appears, \
+                 disappears, adds, removes or prefers"
+            ),
         );
     };
     let target = fields.required_text(key)?;

@@ -3,6 +3,7 @@
 //!
 //! Reading is separate from running. A [`Setup`] is plain data, and every error is reported before anything runs.
 
+mod addresses;
 mod association;
 mod cross;
 mod events;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 use anabranch_proto::AssociationConfig;
 
+pub(crate) use addresses::is_there_at_first;
+pub use addresses::{AddressAction, AddressEvent};
 pub use cross::{Cross, CrossKind, Edges, Mix};
 pub use events::{Change, Event, RouteCache, When};
 pub use network::{Channel, Link, Network, Path, Way};
@@ -67,6 +70,8 @@ pub struct Setup {
     pub cross: Vec<Cross>,
     /// The scheduled events, in the order of the file.
     pub events: Vec<Event>,
+    /// Addresses that come and go, in the order of the file.
+    pub addresses: Vec<AddressEvent>,
     /// Routes that must be discovered before they carry packets.
     pub route_cache: Option<RouteCache>,
     /// The run ends after this simulated time, even if it is incomplete.
@@ -106,7 +111,8 @@ impl Setup {
         let sender = association::read(root, "association", base)?;
         let receiver = association::read(root, "receiver", Some(&sender))?;
         let cross = cross::read(root, &network)?;
-        let events = events::read(root, &network)?;
+        let (events, addresses) = events::read(root, &network)?;
+        addresses::check((&addresses, root), &network, [&sender, &receiver])?;
         let route_cache = events::read_route_cache(root)?;
         let measured = Measured::read(root)?;
         let usual = match on {
@@ -120,7 +126,8 @@ impl Setup {
         if page.is_none() && transfers.is_empty() {
             return problem(1, "nothing is sent: there is neither [traffic.NAME] nor [page]");
         }
-        if page.is_some() && !(transfers.is_empty() && cross.is_empty() && events.is_empty()) {
+        let is_eventful = !(events.is_empty() && addresses.is_empty());
+        if page.is_some() && (is_eventful || !(transfers.is_empty() && cross.is_empty())) {
             let line = root.line_of("page");
             return problem(line, "[page] excludes traffic, cross-traffic and events");
         }
@@ -136,6 +143,7 @@ impl Setup {
             page,
             cross,
             events,
+            addresses,
             route_cache,
             time_limit: measured.time_limit.map_or(usual, duration),
             measure_from: duration(measured.from),

@@ -15,9 +15,9 @@ use anabranch_sim::{
     TcpFlowId, TcpMessages, Then, Transfer, TransferId, Workload,
 };
 
-use super::{bursts, cross};
+use super::{addresses, bursts, cross};
 use crate::observed::Observed;
-use crate::setup::{self, Change, Event, Flow, Over, Setup, When};
+use crate::setup::{self, Change, Event, Flow, Over, Setup, When, is_there_at_first};
 
 /// A network that is ready to run.
 pub(super) struct Built {
@@ -88,6 +88,12 @@ impl Built {
     pub(super) fn path_of(&self, address: IpAddr) -> Option<usize> {
         self.pairs.iter().position(|(near, far)| *near == address || *far == address)
     }
+
+    /// The path between two addresses, which several paths may share.
+    pub(super) fn path_between(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
+        let is_it = |pair: &(IpAddr, IpAddr)| *pair == (local, remote) || *pair == (remote, local);
+        self.pairs.iter().position(is_it)
+    }
 }
 
 /// Random stream for cross-traffic: delays of its links, and its start times.
@@ -153,6 +159,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     for wanted in &setup.cross {
         cross::add(&mut net, setup, &nodes, &links, wanted, &mut draws)?;
     }
+    addresses::schedule(setup, &mut net, &pairs)?;
     for event in &setup.events {
         if let When::At(at) = event.when {
             schedule(&mut net, &links, event, Instant::ZERO + at)?;
@@ -246,11 +253,17 @@ fn transfer(
     let (near, far) = (Arc::new(setup.sender.clone()), Arc::new(setup.receiver.clone()));
     (transfer.sender, transfer.receiver) = if wanted.back { (far, near) } else { (near, far) };
     let remote = |pair: &(IpAddr, IpAddr)| if wanted.back { pair.0 } else { pair.1 };
-    transfer.remotes = pairs.iter().map(remote).collect();
+    for (path, pair) in pairs.iter().enumerate() {
+        let remote = remote(pair);
+        let is_there = is_there_at_first(&setup.addresses, path, !wanted.back);
+        if is_there && !transfer.remotes.contains(&remote) {
+            transfer.remotes.push(remote);
+        }
+    }
     // The first address is that of the primary path.
-    let primary = setup.network.primary;
-    if primary < transfer.remotes.len() {
-        transfer.remotes[..=primary].rotate_right(1);
+    let primary = pairs.get(setup.network.primary).map(remote);
+    if let Some(at) = transfer.remotes.iter().position(|remote| Some(*remote) == primary) {
+        transfer.remotes[..=at].rotate_right(1);
     }
     if setup.network.primary_only {
         transfer.remotes.truncate(1);

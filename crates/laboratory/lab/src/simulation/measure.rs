@@ -1,8 +1,6 @@
 //! Computes the metrics of a network that has run.
 
-use std::net::IpAddr;
-
-use anabranch_proto::Statistics;
+use anabranch_proto::{PathStatistics, Statistics};
 use anabranch_sim::{Direction, Instant, LinkId, TcpFlowId, TcpStats, Traffic, TransferId};
 
 use super::build::{Built, Measured};
@@ -24,7 +22,9 @@ impl Gauges {
         let paths = association.statistics().paths;
         self.rto.resize(built.pairs.len(), (0.0, 0));
         for path in &paths {
-            let slot = built.path_of(path.remote).and_then(|number| self.rto.get_mut(number));
+            let slot = built
+                .path_between(path.local, path.remote)
+                .and_then(|number| self.rto.get_mut(number));
             let Some((sum, count)) = slot else { continue };
             *sum += path.rto.as_secs_f64();
             *count += 1;
@@ -91,17 +91,17 @@ fn of_association(built: &Built, id: TransferId, metrics: &mut Metrics) {
     let statistics =
         result.sender.clone().or_else(|| net.sender(id).map(|sender| sender.statistics()));
     if let Some(statistics) = statistics {
-        of_sender(&statistics, &|remote| built.path_of(remote), metrics);
+        of_sender(&statistics, &|path| built.path_between(path.local, path.remote), metrics);
     }
 }
 
-/// The metrics of a sending association. `path_of` returns the number of the path, from 0, for an address of the peer.
+/// The metrics of a sending association. `path_of` returns the number of a path, from 0.
 pub fn of_sender(
     statistics: &Statistics,
-    path_of: &dyn Fn(IpAddr) -> Option<usize>,
+    path_of: &dyn Fn(&PathStatistics) -> Option<usize>,
     metrics: &mut Metrics,
 ) {
-    engine::set(statistics, |path| Some(path_of(path.remote)? + 1), metrics);
+    engine::set(statistics, |path| Some(path_of(path)? + 1), metrics);
     if let Some(time) = metrics.get("transfer_time_s").filter(|time| *time > 0.0) {
         let blocked = statistics.blocking.send_buffer.in_recovery.as_secs_f64();
         metrics.set("recovery_blocked_percent", 100.0 * blocked / time);

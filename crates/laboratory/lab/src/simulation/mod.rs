@@ -1,5 +1,6 @@
 //! The experiment that scenarios describe: a simulated network around the protocol engine.
 
+mod addresses;
 mod build;
 mod bursts;
 mod cross;
