@@ -211,6 +211,28 @@ fn an_association_moves_from_one_network_to_another() {
     }
 }
 
+/// The old network goes before the new one has been verified, and before the peer is told that it has gone.
+#[test]
+fn data_moves_when_the_new_network_is_verified_although_the_old_one_may_come_back() {
+    let mut pair = pair(2, 1, roaming());
+    let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+    let now = pair.net.now();
+    pair.net.node_mut(0).endpoint.handle_local_address(now, new, true);
+    // 200 ms later it is added over the old network.
+    let known = |pair: &mut Pair| !of_peer(pair, 1).is_empty();
+    assert!(pair.run_until(Duration::from_secs(1), known));
+    pair.run(Pair::DELAY);
+    assert_eq!(own(&pair, 0), [(Added, new, Performed)]);
+    cut(&mut pair, old, false);
+    let now = pair.net.now();
+    pair.net.node_mut(0).endpoint.handle_local_address(now, old, false);
+    assert!(pair.send(0, 0, vec![1; 5_000]));
+    let done = |pair: &mut Pair| pair.received_len(1) == 5_000;
+    assert!(pair.run_until(Duration::from_millis(200), done), "{:?}", paths(&pair, 0));
+    transfer(&mut pair);
+    assert_eq!(own(&pair, 0)[1..], [(Removed, old, Performed)]);
+}
+
 /// The peer has listed an address that only the new network reaches.
 #[test]
 fn a_new_address_may_reach_what_the_old_one_did_not() {

@@ -60,24 +60,38 @@ impl Association {
                 }
                 continue;
             }
-            let alternative =
-                self.paths.iter().any(|other| other.local != local && other.is_active());
-            let path = &self.paths[id];
-            if alternative && (path.is_active() || path.is_potentially_failed()) {
-                mark!(AddressVanished);
-                self.paths[id].error_count = self.config.paths.path_max_retrans;
-                if self.sender.in_flight(id) {
-                    self.time_out(now, id, Cause::Timeout);
-                } else {
-                    self.count_path_error(now, id);
-                }
-                if self.is_closed() {
-                    return;
-                }
+            self.leave_detached(now, id);
+            if self.is_closed() {
+                return;
             }
         }
         if usable {
             self.hasten_changes(now);
+        }
+    }
+
+    /// Moves unacknowledged data away from a path whose local address is unusable, if there is another path.
+    fn leave_detached(&mut self, now: Instant, id: PathId) {
+        let local = self.paths[id].local;
+        let alternative = self.paths.iter().any(|other| other.local != local && other.is_active());
+        let path = &self.paths[id];
+        if alternative && (path.is_active() || path.is_potentially_failed()) {
+            mark!(AddressVanished);
+            self.paths[id].error_count = self.config.paths.path_max_retrans;
+            if self.sender.in_flight(id) {
+                self.time_out(now, id, Cause::Timeout);
+            } else {
+                self.count_path_error(now, id);
+            }
+        }
+    }
+
+    /// The same for all of them, after a path has become active.
+    pub(super) fn leave_all_detached(&mut self, now: Instant) {
+        for id in self.paths.ids_now() {
+            if self.paths[id].detached && !self.is_closed() {
+                self.leave_detached(now, id);
+            }
         }
     }
 

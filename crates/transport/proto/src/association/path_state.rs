@@ -116,6 +116,9 @@ impl Association {
         // req: rfc7829 3.2 "notify the Upper Layer Protocol (ULP) about this state transition"
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
         self.news.notify(Notification::PathChanged { path: id, local, remote, state });
+        if state == PathState::Active && !self.paths[id].detached {
+            self.leave_all_detached(now);
+        }
     }
 
     /// Handles an ABORT on a path with this side's tag reflected: the host there does not know the association. If the
