@@ -192,6 +192,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// A part of this benchmark. The argument says whether to be quick.
+type Part = fn(bool) -> Result<(), String>;
+
 fn main() -> ExitCode {
     // Without `--bench`, which cargo adds, this is only a test that it works.
     let mut quick = !std::env::args().any(|argument| argument == "--bench");
@@ -212,7 +215,7 @@ fn main() -> ExitCode {
         }
     }
     let all = !(engine || slow || latencies);
-    let parts: [(bool, fn(bool) -> Result<(), String>); 3] =
+    let parts: [(bool, Part); 3] =
         [(engine, compare), (slow, slow_path::compare), (latencies, latency::compare)];
     let mut chosen = parts.iter().filter(|(asked, _)| all || *asked);
     match chosen.try_for_each(|(_, part)| part(quick)) {
