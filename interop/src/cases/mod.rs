@@ -247,8 +247,8 @@ impl Case {
                 Some("usrsctp 0.9.5 may send its SACKs to a network that is cut: none is cut")
             }
             (Case::Delete, Kind::Usrsctp) => Some(
-                "usrsctp 0.9.5 asks from an address to remove that address, which RFC 5061 forbids: it removes \
-                 one that carries no data",
+                "usrsctp 0.9.5 asks from an address to remove that address, which RFC 5061 forbids: only \
+                 this side removes its own",
             ),
             (Case::Roam, Kind::Usrsctp) => {
                 Some("usrsctp does not follow addresses on Linux: only this side moves")

@@ -277,7 +277,7 @@ pub(super) async fn add(lane: &Lane, slot: u16) -> Result<(), String> {
     .await
 }
 
-/// An address of each side goes, and its link with it: the one that carries data, if the peer can remove that.
+/// The address of each side that carries data goes, and its link with it, if the peer can remove such an address.
 pub(super) async fn delete(lane: &Lane, slot: u16) -> Result<(), String> {
     roles(lane, slot, false, async |moving| {
         moving.ours(AddressChange::Removed, 0).await?;
@@ -286,11 +286,13 @@ pub(super) async fn delete(lane: &Lane, slot: u16) -> Result<(), String> {
         lane.set_cut(0, false).await?;
         moving.ours(AddressChange::Added, 0).await?;
         moving.active(0).await?;
-        let theirs = if lane.kind == Kind::Usrsctp { 0 } else { 1 };
-        moving.theirs(AddressChange::Removed, theirs).await?;
-        lane.set_cut(theirs, true).await?;
+        if lane.kind == Kind::Usrsctp {
+            return Ok(());
+        }
+        moving.theirs(AddressChange::Removed, 1).await?;
+        lane.set_cut(1, true).await?;
         moving.progress().await?;
-        lane.set_cut(theirs, false).await
+        lane.set_cut(1, false).await
     })
     .await
 }

@@ -58,7 +58,7 @@ fn what_there_is_not_is_named() {
         ("+0 fork(3) = 0", "t.pkt:1:4: no call fork is known here"),
         ("+0 close(7) = 0", "t.pkt:1:4: there is no socket 7"),
         ("+0 socket(..., SOCK_SEQPACKET, ...) = 3", "cannot be scripted here"),
-        ("+0 `sysctl net.inet.sctp.asconf_enable=1`", "has no meaning here"),
+        ("+0 `sysctl net.inet.sctp.blackhole=1`", "has no meaning here"),
         ("+0 < @3 sctp(tag=1): COOKIE_ACK[]", "there is no local address 3"),
     ];
     for (text, expected) in cases {

@@ -8,6 +8,9 @@ use anabranch_proto::config::{Kind, OptionInfo, units};
 
 use super::Draw;
 
+/// The usual value of a size that is off by default.
+const USUAL_SIZE: u64 = 1000;
+
 /// A value within the bounds of an option, and not too far from the usual one: a network that waits
 /// for hours or sends every microsecond tests nothing. `None` if there is no such value.
 pub(super) fn value(d: &mut Draw, option: &OptionInfo) -> Option<String> {
@@ -40,7 +43,7 @@ pub(super) fn value(d: &mut Draw, option: &OptionInfo) -> Option<String> {
         }
         Kind::Size { least, most } => {
             // An unlimited value stays unlimited.
-            let usual = usual.and_then(|text| units::parse_size(&text))?;
+            let usual = usual.map_or(Some(USUAL_SIZE), |text| units::parse_size(&text))?;
             let from = (usual / 50).clamp(least, most);
             format!("{} B", d.scale(from, usual.saturating_mul(2).clamp(from, most)))
         }

@@ -161,7 +161,7 @@ impl Association {
         if !follows || self.config.multipath.is_on() || !self.state.sends_data() {
             return;
         }
-        let (current, moved) = (self.paths.active(), self.paths.moved());
+        let (current, moved) = (self.paths.active(), self.paths.moved(now));
         if self.paths[current].is_active()
             && let Some(path) = policy::lowest_latency(now, current, moved, &self.paths)
         {

@@ -211,7 +211,7 @@ impl Association {
             // A truncated chunk ends the packet; the chunks before it are processed.
             // req: rfc9260 6.10 "it MUST drop the chunk"
             let Ok(raw) = chunk else {
-                self.counts.packets_discarded += 1;
+                self.counts.packets_discarded = self.counts.packets_discarded.wrapping_add(1);
                 break;
             };
             if stands_alone(raw.kind) && packet.chunks().nth(1).is_some() {

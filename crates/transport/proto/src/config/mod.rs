@@ -30,14 +30,13 @@ pub use crate::named::UnknownName;
 pub use crate::options::{ConfigError, Kind};
 pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
 pub use crate::policy::{
-    DataPath, DormantBehaviour, Handover, HeartbeatRetry, InitiationOrder, MetricCache,
-    MultipathConfig, MultipathMode, NewPathWindow, PathChoice, PathConfig, ProtocolUnreachable,
-    RetransmissionPolicy, RetransmissionPrecedence, SlowPaths, Vigilance,
+    AddressConfig, DataPath, DormantBehaviour, Handover, HeartbeatRetry, InitiationOrder,
+    MetricCache, MultipathConfig, MultipathMode, NewPathWindow, PathChoice, PathConfig,
+    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, SlowPaths, Vigilance,
 };
 pub use crate::receive::{AckConfig, ReceiveConfig};
 pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};
 pub use crate::revision::Revision;
-pub use crate::roaming::AddressConfig;
 pub use crate::send::{Bundling, Pieces, SchedulerKind, SendConfig};
 
 /// Options of an association. `Default` is for bulk and interactive use over the Internet. The RFCs'

@@ -1,6 +1,7 @@
 //! The paths of an association, and which of them carries new data.
 
 use std::ops::{Deref, DerefMut, Index, IndexMut};
+use std::time::Duration;
 
 use super::{Failover, Path, Phase};
 use crate::per_path::{MAX_PATHS, PathId, PerPath};
@@ -13,8 +14,13 @@ pub(crate) struct Paths {
     /// Number of the next path; larger than any valid number when all have been used.
     next: u32,
     choice: Failover,
-    /// When latency last chose the path in use; `ZERO` if it never did.
-    moved: Instant,
+    /// When latency last chose the path in use, in milliseconds, which wrap; 0 if it never did.
+    moved: u32,
+}
+
+/// The time in milliseconds, which wrap after 50 days: a path that was chosen then stays for a second more.
+fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
 }
 
 impl Paths {
@@ -22,7 +28,7 @@ impl Paths {
     pub(crate) fn new(list: Vec<Path>) -> Self {
         let choice =
             Failover { phase: Phase::Primary, primary: PathId::FIRST, in_use: PathId::FIRST };
-        let mut paths = Self { list: PerPath::default(), next: 0, choice, moved: Instant::ZERO };
+        let mut paths = Self { list: PerPath::default(), next: 0, choice, moved: 0 };
         paths.list.reserve_for(list.len());
         for path in list {
             paths.push(path);
@@ -61,13 +67,14 @@ impl Paths {
     }
 
     /// When latency last chose the path in use, if it ever did.
-    pub(crate) fn moved(&self) -> Option<Instant> {
-        (self.moved != Instant::ZERO).then_some(self.moved)
+    pub(crate) fn moved(&self, now: Instant) -> Option<Instant> {
+        let ago = millis(now).wrapping_sub(self.moved);
+        (self.moved != 0).then(|| now - Duration::from_millis(ago.into()))
     }
 
     /// Records that latency has chosen the path in use.
     pub(crate) fn on_moved(&mut self, now: Instant) {
-        self.moved = now;
+        self.moved = millis(now).max(1);
     }
 
     /// Makes this the primary path and the path in use, when the association begins or restarts.

@@ -1,6 +1,7 @@
 //! Choices between paths. Each decision has a small enum, whose variants are the published
 //! algorithms.
 
+mod addresses;
 mod config;
 mod control;
 pub(crate) mod copies;
@@ -20,6 +21,7 @@ mod retransmission;
 mod rtx;
 pub(crate) mod slow_paths;
 
+pub use addresses::AddressConfig;
 pub use config::{HeartbeatRetry, PathConfig, ProtocolUnreachable, Vigilance};
 pub(crate) use control::next_for_control;
 pub use dormant::DormantBehaviour;

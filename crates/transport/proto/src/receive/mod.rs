@@ -241,7 +241,7 @@ impl Receiver {
             }
             Insert::Refused => {
                 mark!(DataRefused);
-                self.counts.dropped_chunks += 1;
+                self.counts.dropped_chunks = self.counts.dropped_chunks.wrapping_add(1);
                 return Ok(DataOutcome::NoRoom);
             }
         }
@@ -253,7 +253,7 @@ impl Receiver {
         }
         if data.stream >= self.inbound_streams {
             if !self.map.takes_uncharged(tsn) {
-                self.counts.dropped_chunks += 1;
+                self.counts.dropped_chunks = self.counts.dropped_chunks.wrapping_add(1);
                 return Ok(DataOutcome::NoRoom);
             }
             // req: rfc9260 6.5 "SHOULD acknowledge the reception of the DATA chunk"
@@ -263,7 +263,7 @@ impl Receiver {
             return Ok(DataOutcome::InvalidStream);
         }
         if self.rare.is_some() && self.comes_too_early(tsn, data) {
-            self.counts.dropped_chunks += 1;
+            self.counts.dropped_chunks = self.counts.dropped_chunks.wrapping_add(1);
             return Ok(DataOutcome::NoRoom);
         }
         let id = (data.stream, data.flags.unordered(), data.sequence);
@@ -303,7 +303,7 @@ impl Receiver {
         }
         let full = self.charge + charge > self.limit;
         if (full || charge > left) && !self.may_exceed(tsn, charge) {
-            self.counts.dropped_chunks += 1;
+            self.counts.dropped_chunks = self.counts.dropped_chunks.wrapping_add(1);
             mark!(DataNoRoom);
             // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
             // req: rfc9260 6.2 "it MUST NOT include them in Gap Ack"
@@ -327,7 +327,7 @@ impl Receiver {
             return Err("a message identifier that was used before");
         }
         if !self.map.takes_uncharged(tsn) {
-            self.counts.dropped_chunks += 1;
+            self.counts.dropped_chunks = self.counts.dropped_chunks.wrapping_add(1);
             return Ok(DataOutcome::NoRoom);
         }
         mark!(SkippedArrived);
@@ -458,7 +458,8 @@ impl Receiver {
             mark!(DataReneged);
         }
         self.charge -= freed;
-        self.counts.reneged_chunks += chunks;
+        let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
+        self.counts.reneged_chunks = self.counts.reneged_chunks.wrapping_add(chunks);
         freed
     }
 
@@ -489,7 +490,8 @@ impl Receiver {
         };
         self.assembler.drop_upper(cumulative, cumulative + 1, &mut may_drop);
         self.charge -= freed;
-        self.counts.reneged_chunks += chunks;
+        let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
+        self.counts.reneged_chunks = self.counts.reneged_chunks.wrapping_add(chunks);
         freed
     }
 

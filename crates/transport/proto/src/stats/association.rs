@@ -69,7 +69,7 @@ association_counters! {
         /// exists (INIT, COOKIE ECHO).
         control_chunks_received: u64, Chunks;
         /// Packets discarded, for any reason.
-        packets_discarded: u64, Packets;
+        packets_discarded: u32, Packets;
         /// Expiries of T1-init and T1-cookie after which a chunk of the handshake was sent again.
         handshake_retransmissions: u16, Packets;
     }
@@ -143,9 +143,9 @@ association_counters! {
         /// DATA chunks accepted out of sequence, because earlier TSNs were missing.
         out_of_sequence_chunks: u64, Chunks;
         /// DATA chunks dropped for lack of room.
-        dropped_chunks: u64, Chunks;
+        dropped_chunks: u32, Chunks;
         /// DATA chunks dropped after they had been acknowledged by gap ack blocks (reneging).
-        reneged_chunks: u64, Chunks;
+        reneged_chunks: u32, Chunks;
     }
 
     // Sums of what `sender/lose.rs` counts by cause.

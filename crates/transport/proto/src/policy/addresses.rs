@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::{Handover, NewPathWindow};
 use crate::options::section;
-use crate::policy::{Handover, NewPathWindow};
 
 section! {
     /// Addresses that come and go (RFC 5061).

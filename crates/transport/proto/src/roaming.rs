@@ -1,10 +1,6 @@
 //! Changes of the addresses of an association that is up (RFC 5061), as its user sees them.
 
-mod config;
-
 use std::fmt;
-
-pub use config::AddressConfig;
 
 use crate::named::named;
 
