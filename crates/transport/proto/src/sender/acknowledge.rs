@@ -50,8 +50,7 @@ impl Sender {
         self.summary.times_packets = self.lanes.iter().any(|lane| lane.times_packets);
         self.summary.tells_repeats = self.ecn;
         self.summary.covered_packets = covered_packets;
-        // The receiver answers each copy on its path.
-        let may_be_old = self.config.needs_latencies() && self.lanes.len() > 1;
+        let may_be_old = self.acks_may_be_old();
         let queue = &mut self.queue;
         let lanes = &mut self.lanes;
         let longest_rto = paths.iter().map(|path| path.rtt.rto()).max().unwrap_or_default();
@@ -89,6 +88,12 @@ impl Sender {
         self.grow_windows(now, paths);
         self.measure_paths(now, paths);
         Ok(())
+    }
+
+    /// Whether acknowledgements may overtake each other: the receiver answers each copy on its path, and data that moves
+    /// to another path is answered there.
+    pub(super) fn acks_may_be_old(&self) -> bool {
+        self.config.needs_latencies() && self.lanes.len() > 1
     }
 
     /// Whether a TSN was sent.

@@ -42,7 +42,8 @@ impl Sender {
     ///
     /// It also passes messages that the peer has for good, and those that it has acknowledged and that would be given up
     /// if it reneged on them. Otherwise each gap would take a round trip of its own, and gaps can be more frequent than
-    /// that.
+    /// that. It does not pass the latter while acknowledgements may overtake each other: then reneging is not noticed at
+    /// once, and the peer would skip a message without knowing its number.
     ///
     /// Without interleaving the point does not divide any message, because the peer drops all messages that are not
     /// complete up to the point. With interleaving it may divide messages: the peer drops those that the chunk names. But
@@ -50,6 +51,7 @@ impl Sender {
     // req: rfc3758 3.5 "The data sender MUST then perform the following"
     pub(super) fn advance_peer_point(&mut self, now: Instant) {
         let interleaves = self.queue.interleaves();
+        let tells_reneging = !self.acks_may_be_old();
         let Some(partial) = self.partial.as_deref_mut() else { return };
         let peer = &mut partial.peer;
         // C1: it is at least the cumulative TSN.
@@ -62,7 +64,9 @@ impl Sender {
             let Some(message) = self.outstanding.message(slot) else { break };
             let passes = match slot.state {
                 SlotState::GivenUp | SlotState::NrAcked => true,
-                SlotState::Acked => message.given_up || message.fate.forbids(now, 0),
+                SlotState::Acked => {
+                    message.given_up || tells_reneging && message.fate.forbids(now, 0)
+                }
                 SlotState::InFlight | SlotState::Lost => false,
             };
             if !passes {
