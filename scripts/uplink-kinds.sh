@@ -25,6 +25,7 @@ near() {
         ! grep -q '"event":"connected"' "$directory/near.log" || break
         sleep 0.1
     done
+    grep -q '"event":"connected"' "$directory/near.log" || fail "the near side does not connect"
     status=$(head -1 "$directory/near.log" | jq -r .status)
 }
 
