@@ -7,7 +7,7 @@ use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 
 use super::transfer::{receive, remotes, send, set_prinfo, set_sndrcv};
 use super::{buffers, control, guard, options};
-use crate::abi::{self, Plain, Sndinfo};
+use crate::abi::{self, Authinfo, Plain, Sndinfo};
 use crate::address;
 use crate::errno::Errno;
 use crate::world::find;
@@ -19,6 +19,9 @@ const SCTP_SNDINFO: c_int = 2;
 pub(super) const SCTP_RCVINFO: c_int = 3;
 const SCTP_NXTINFO: c_int = 4;
 const SCTP_PRINFO: c_int = 5;
+const SCTP_AUTHINFO: c_int = 6;
+const SCTP_DSTADDRV4: c_int = 7;
+const SCTP_DSTADDRV6: c_int = 8;
 /// Linux has no such type; the number is ours.
 pub(super) const SCTP_EXTRCV: c_int = 0x100;
 
@@ -70,8 +73,8 @@ pub unsafe extern "C" fn anabranch_sendto(
     })
 }
 
-/// Sends a message with ancillary data: SCTP_SNDINFO, SCTP_PRINFO, SCTP_SNDRCV, SCTP_INIT
-/// (RFC 6458 section 5.3).
+/// Sends a message with ancillary data: SCTP_SNDINFO, SCTP_PRINFO, SCTP_AUTHINFO, SCTP_SNDRCV, SCTP_INIT,
+/// SCTP_DSTADDRV4, SCTP_DSTADDRV6 (RFC 6458 section 5.3).
 ///
 /// # Safety
 /// `message` is null or valid for the system's `sendmsg`.
@@ -112,11 +115,21 @@ pub(super) fn prepare(sending: &mut Sending, control: &[u8]) -> Result<(), Errno
             SCTP_SNDINFO => sending.info(control::exactly::<Sndinfo>(data)?.into())?,
             SCTP_SNDRCV => set_sndrcv(sending, &control::exactly(data)?)?,
             SCTP_PRINFO => set_prinfo(sending, control::exactly(data)?)?,
+            SCTP_AUTHINFO => {
+                sending.authenticate_with(control::exactly::<Authinfo>(data)?.keynumber);
+            }
+            // Bytes of an address in network order.
+            SCTP_DSTADDRV4 => sending.also_to(bytes::<4>(data)?.into())?,
+            SCTP_DSTADDRV6 => sending.also_to(bytes::<16>(data)?.into())?,
             SCTP_INIT => sending.init(&options::init_of(&control::exactly(data)?))?,
             _ => return Err(Errno::EINVAL),
         }
     }
     Ok(())
+}
+
+fn bytes<const N: usize>(data: &[u8]) -> Result<[u8; N], Errno> {
+    data.try_into().map_err(|_| Errno::EINVAL)
 }
 
 /// Receives (a part of) a message.

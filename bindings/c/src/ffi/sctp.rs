@@ -8,7 +8,7 @@ use libc::{c_int, c_uint, iovec, sa_family_t, sockaddr, socklen_t, ssize_t};
 
 use super::transfer::{receive, remotes, send, set_prinfo, set_sndrcv};
 use super::{buffers, done, guard};
-use crate::abi::{self, RecvvRn, SendvSpa, Sndinfo, Sndrcvinfo};
+use crate::abi::{self, Authinfo, RecvvRn, SendvSpa, Sndinfo, Sndrcvinfo};
 use crate::address;
 use crate::errno::Errno;
 use crate::world::{find, register};
@@ -20,6 +20,7 @@ const BINDX_REM_ADDR: c_int = 2;
 const SENDV_NOINFO: c_uint = 0;
 const SENDV_SNDINFO: c_uint = 1;
 const SENDV_PRINFO: c_uint = 2;
+const SENDV_AUTHINFO: c_uint = 3;
 const SENDV_SPA: c_uint = 4;
 
 /// Which members of `struct sctp_sendv_spa` are valid.
@@ -353,18 +354,21 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
             }
             SENDV_SPA => {
                 let info: SendvSpa = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
-                if info.flags & SEND_AUTHINFO_VALID != 0 {
-                    return Err(Errno::EOPNOTSUPP);
-                }
                 if info.flags & SEND_SNDINFO_VALID != 0 {
                     sending.info(info.sndinfo.into())?;
                 }
                 if info.flags & SEND_PRINFO_VALID != 0 {
                     set_prinfo(&mut sending, info.prinfo)?;
                 }
+                if info.flags & SEND_AUTHINFO_VALID != 0 {
+                    sending.authenticate_with(info.authinfo.keynumber);
+                }
             }
-            // AUTH is not implemented.
-            _ => return Err(Errno::EOPNOTSUPP),
+            SENDV_AUTHINFO => {
+                let info: Authinfo = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
+                sending.authenticate_with(info.keynumber);
+            }
+            _ => return Err(Errno::EINVAL),
         }
         send(sending, flags)
     })

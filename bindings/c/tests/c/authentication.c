@@ -33,6 +33,29 @@ static void say(int from, int to, const char *text)
     CHECK(got == (ssize_t)strlen(text) && memcmp(room, text, (size_t)got) == 0);
 }
 
+/* Sends a message that names its secret: as ancillary data, then by sctp_sendv. */
+static ssize_t send_with(int fd, uint16_t number)
+{
+    struct iovec piece = {"key", 3};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct sctp_authinfo))] = {0};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+    *item = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(struct sctp_authinfo)),
+                             .cmsg_level = IPPROTO_SCTP,
+                             .cmsg_type = SCTP_AUTHINFO};
+    struct sctp_authinfo info = {.auth_keynumber = number};
+    memcpy(CMSG_DATA(item), &info, sizeof info);
+    errno = 0;
+    ssize_t sent = anabranch_sendmsg(fd, &message, 0);
+    int error = errno;
+    CHECK(anabranch_sctp_sendv(fd, &piece, 1, NULL, 0, &info, sizeof info, SCTP_SENDV_AUTHINFO, 0) == sent);
+    struct sctp_sendv_spa all = {.sendv_flags = SCTP_SEND_AUTHINFO_VALID, .sendv_authinfo = info};
+    CHECK(anabranch_sctp_sendv(fd, &piece, 1, NULL, 0, &all, sizeof all, SCTP_SENDV_SPA, 0) == sent);
+    CHECK(sent == 3 || errno == error);
+    return sent;
+}
+
 static void told(int fd, uint32_t indication, uint16_t number)
 {
     _Alignas(8) char room[256];
@@ -110,6 +133,12 @@ static void keys(void)
     told(far, SCTP_AUTH_NEW_KEY, 2);
     char room[8];
     CHECK(anabranch_recv(far, room, sizeof room, 0) == 3);
+    /* A message may name the active secret only. */
+    CHECK(send_with(near, 2) == 3);
+    for (int i = 0; i < 3; i++)
+        CHECK(anabranch_recv(far, room, sizeof room, 0) == 3);
+    FAILS(send_with(near, 1), EOPNOTSUPP);
+    FAILS(send_with(near, 9), EINVAL);
     struct sctp_authkeyid old = {.scact_keynumber = 1}, active = {.scact_keynumber = 2};
     FAILS(option(near, IPPROTO_SCTP, SCTP_AUTH_DEACTIVATE_KEY, &active, sizeof active), EINVAL);
     SET(near, SCTP_AUTH_DEACTIVATE_KEY, old);

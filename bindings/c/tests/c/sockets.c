@@ -359,6 +359,30 @@ static void multihoming(void)
 }
 
 /* Options, and their effect on later associations. */
+/* The association is set up with the second address, because nobody is at the first one (SCTP_DSTADDRV4). */
+static void further_destinations(void)
+{
+    struct server server = serve(SOCK_SEQPACKET, 1);
+    int near = client(SOCK_SEQPACKET, &server);
+    struct sockaddr_in first = at("127.0.0.3", server.port), second = at("127.0.0.1", 0);
+    struct iovec piece = {"hello", 5};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct in_addr))] = {0};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+    *item = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(struct in_addr)),
+                             .cmsg_level = IPPROTO_SCTP,
+                             .cmsg_type = SCTP_DSTADDRV4};
+    memcpy(CMSG_DATA(item), &second.sin_addr, sizeof second.sin_addr);
+    FAILS(anabranch_sendmsg(near, &message, 0), EINVAL);
+    message.msg_name = &first;
+    message.msg_namelen = sizeof first;
+    CHECK(anabranch_sendmsg(near, &message, 0) == 5);
+    char got[8];
+    CHECK(anabranch_recv(server.fd, got, sizeof got, 0) == 5 && memcmp(got, "hello", 5) == 0);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
+}
+
 static void options(void)
 {
     struct server server = serve(SOCK_STREAM, 1);
@@ -957,6 +981,7 @@ int main(void)
     service();
     one_to_many();
     multihoming();
+    further_destinations();
     options();
     options_by_name();
     options_of_one();

@@ -3,6 +3,7 @@
 use anabranch::config::{KeyError, SharedKeys};
 use anabranch::{AuthenticationChange, ChunkTypes, Features, HmacAlgorithm};
 
+use super::send::Target;
 use super::{Socket, Style};
 use crate::assoc_id::AssocId;
 use crate::error::Error;
@@ -88,6 +89,16 @@ impl Socket {
     /// As [`option`](Self::option).
     pub fn active_auth_key(&self, id: AssocId) -> Result<u16, Error> {
         Ok(self.configuration(id)?.keys.active())
+    }
+
+    /// Checks that a message that is sent now is authenticated with this secret.
+    pub(super) fn check_active_key(&self, target: &Target, key: u16) -> Result<(), Error> {
+        let keys = self.configuration(self.meant(target))?.keys;
+        match keys.check_inactive(key) {
+            Err(KeyError::Active(_)) => Ok(()),
+            Ok(()) => Err(Error::NotSupported),
+            Err(_) => Err(Error::Invalid),
+        }
     }
 
     /// SCTP_AUTH_DEACTIVATE_KEY: the secret is no longer needed for sending. Packets are authenticated when they leave, so

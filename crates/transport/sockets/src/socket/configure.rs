@@ -141,15 +141,21 @@ impl Socket {
 
     /// SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO of the association that a message is for.
     pub(super) fn defaults(&self, target: &Target) -> (SendInfo, Reliability) {
+        let id = self.meant(target);
         self.with(|state| {
-            let id = match self.style {
-                Style::OneToOne => state.only().map(|(id, _)| id),
-                Style::OneToMany if target.id != AssocId::FUTURE => Some(target.id),
-                Style::OneToMany => state.peer_of(&target.remotes),
-            };
-            let own = state.own(id.unwrap_or(AssocId::FUTURE));
+            let own = state.own(id);
             (own.default_send, own.default_reliability)
         })
+    }
+
+    /// The association that a message is for, or [`AssocId::FUTURE`] if there is none yet.
+    pub(super) fn meant(&self, target: &Target) -> AssocId {
+        let id = self.with(|state| match self.style {
+            Style::OneToOne => state.only().map(|(id, _)| id),
+            Style::OneToMany if target.id != AssocId::FUTURE => Some(target.id),
+            Style::OneToMany => state.peer_of(&target.remotes),
+        });
+        id.unwrap_or(AssocId::FUTURE)
     }
 
     /// SO_BINDTODEVICE: uses only this interface.

@@ -1,6 +1,6 @@
 //! A message to send, with parameters from its call or from the options of its association.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anabranch::Reliability;
@@ -23,6 +23,8 @@ pub struct Sending {
     target: Target,
     /// The call sets the reliability of the message.
     explicit: bool,
+    /// The secret with which it is to be authenticated, if the call names one.
+    key: Option<u16>,
 }
 
 impl Sending {
@@ -32,7 +34,7 @@ impl Sending {
         let target = Target { remotes, ..Target::default() };
         let (info, reliability) = socket.defaults(&target);
         let outgoing = Outgoing { info, reliability, data };
-        Self { socket, outgoing, target, explicit: false }
+        Self { socket, outgoing, target, explicit: false, key: None }
     }
 
     /// SCTP_SNDINFO (RFC 6458 section 5.3.4). A policy of partial reliability in the flags has the value of
@@ -68,6 +70,24 @@ impl Sending {
         self.outgoing.info.flags |= SendFlags::END_OF_RECORD;
     }
 
+    /// SCTP_AUTHINFO (RFC 6458 section 5.3.8): the secret with which the message is authenticated. Packets are
+    /// authenticated as they leave, with the active secret, so [`send`](Self::send) refuses any other one.
+    pub fn authenticate_with(&mut self, key: u16) {
+        self.key = Some(key);
+    }
+
+    /// SCTP_DSTADDRV4 and SCTP_DSTADDRV6 (RFC 6458 sections 5.3.9 and 5.3.10): another address of the peer, with the
+    /// port of the first one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the message has no address yet.
+    pub fn also_to(&mut self, address: IpAddr) -> Result<(), Error> {
+        let first = self.target.remotes.first().ok_or(Error::Invalid)?;
+        let another = SocketAddr::new(address, first.port());
+        self.target.remotes.push(another);
+        Ok(())
+    }
+
     /// SCTP_INIT (RFC 6458 section 5.3.1): options of the association that this message sets up. They replace
     /// the socket's for this association only.
     ///
@@ -88,8 +108,12 @@ impl Sending {
     /// [`Error::WouldBlock`]: there is no room, or SO_SNDTIMEO has expired. [`Error::TooLong`]: it is longer
     /// than the send buffer, or than a packet under SCTP_DISABLE_FRAGMENTS. [`Error::NotConnected`]: there
     /// is neither an association nor an address. [`Error::Finished`]: nothing more can be sent.
-    /// [`Error::Invalid`]: it is empty, or its stream or association does not exist.
+    /// [`Error::Invalid`]: it is empty, or its stream, association or secret does not exist.
+    /// [`Error::NotSupported`]: its secret is not the active one.
     pub fn send(self, dont_wait: bool) -> Result<usize, Error> {
+        if let Some(key) = self.key {
+            self.socket.check_active_key(&self.target, key)?;
+        }
         self.socket.send(&self.target, &self.outgoing, dont_wait)
     }
 }
