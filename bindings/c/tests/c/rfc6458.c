@@ -5,16 +5,34 @@
  *
  * Compiled with -DUSRSCTP it runs on usrsctp, otherwise on anabranch. The client sends messages of
  * many sizes on several streams, ordered and unordered; the server returns each. Then the client
- * shuts down, and both see the end. Meanwhile they check events, sequence numbers and the state. All runs
- * over UDP on 127.0.0.1. */
+ * shuts down, and both see the end. Meanwhile they check events, sequence numbers and the state. All data is
+ * authenticated; half way through, both change to another secret. The client's second address leaves the association,
+ * comes back and becomes the primary one. All runs over UDP on 127.0.0.1 and ::1. */
 #include "rfc6458.h"
+
+#include <stddef.h>
 
 #define MESSAGES 64
 #define LONGEST 60000
 #define CONTEXT 4711
 #define INDICATION 0x12345678
+#define FIRST_KEY 1
+#define SECOND_KEY 2
+/* RFC 8260 */
+#define I_DATA 0x40
 
 static unsigned char buffer[LONGEST + 1], expected[LONGEST];
+/* The active secret. */
+static uint16_t active;
+static uint16_t own_port;
+
+/* What is sent from now on is authenticated with this secret. */
+static void activate(sock s, uint16_t number)
+{
+    struct sctp_authkeyid key = {.scact_keynumber = number};
+    SET(s, SCTP_AUTH_ACTIVE_KEY, key);
+    active = number;
+}
 
 static ssize_t sendv(sock s, const void *data, size_t length, struct sctp_sndinfo *info)
 {
@@ -29,6 +47,9 @@ static ssize_t sendv(sock s, const void *data, size_t length, struct sctp_sndinf
 #ifdef USRSCTP
     return usrsctp_sendv(s, data, length, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0);
 #else
+    /* usrsctp does not know it. */
+    spa.sendv_flags |= SCTP_SEND_AUTHINFO_VALID;
+    spa.sendv_authinfo.auth_keynumber = active;
     struct iovec piece = {(void *)data, length};
     return anabranch_sctp_sendv(s, &piece, 1, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0);
 #endif
@@ -48,11 +69,34 @@ static void send_in_pieces(sock s, const unsigned char *data, size_t length, siz
     CHECK(sendv(s, data, length, &info) == (ssize_t)length);
 }
 
-/* How often each event was reported, and the peer's adaptation layer indication. */
+/* How often each event was reported, the peer's adaptation layer indication, its last new secret, and the one that this
+ * side no longer needs. */
 static struct {
-    int up, dry, shutdown, adaptation;
+    int up, dry, shutdown, adaptation, added, removed, made_primary;
     uint32_t indication;
+    uint16_t new_key, free_key;
 } told;
+
+/* A change of the peer's address ::1. */
+static void note_address(const struct sctp_paddr_change *change)
+{
+    struct sockaddr_in6 address;
+    memcpy(&address, &change->spc_aaddr, sizeof address);
+    if (address.sin6_family != AF_INET6 || !IN6_IS_ADDR_LOOPBACK(&address.sin6_addr))
+        return;
+    told.added += change->spc_state == SCTP_ADDR_ADDED;
+    told.removed += change->spc_state == SCTP_ADDR_REMOVED;
+    told.made_primary += change->spc_state == SCTP_ADDR_MADE_PRIM;
+}
+
+static void note_key(const struct sctp_authkey_event *event)
+{
+    CHECK(event->auth_indication != SCTP_AUTH_NO_AUTH);
+    if (event->auth_indication == SCTP_AUTH_NEW_KEY)
+        told.new_key = event->auth_keynumber;
+    else if (event->auth_indication == SCTP_AUTH_FREE_KEY)
+        told.free_key = event->auth_keynumber;
+}
 
 static void note(const unsigned char *bytes, size_t length)
 {
@@ -76,6 +120,14 @@ static void note(const unsigned char *bytes, size_t length)
         told.adaptation++;
         told.indication = event.sn_adaptation_event.sai_adaptation_ind;
         break;
+    case SCTP_AUTHENTICATION_EVENT:
+        CHECK(length == sizeof event.sn_authkey_event);
+        note_key(&event.sn_authkey_event);
+        break;
+    case SCTP_PEER_ADDR_CHANGE:
+        CHECK(length == sizeof event.sn_paddr_change);
+        note_address(&event.sn_paddr_change);
+        break;
     default:
         CHECK(!"an event that was not asked for");
     }
@@ -84,7 +136,8 @@ static void note(const unsigned char *bytes, size_t length)
 static void subscribe(sock s)
 {
     const uint16_t types[] = {SCTP_ASSOC_CHANGE, SCTP_SENDER_DRY_EVENT, SCTP_SHUTDOWN_EVENT,
-                              SCTP_ADAPTATION_INDICATION, SCTP_PARTIAL_DELIVERY_EVENT};
+                              SCTP_ADAPTATION_INDICATION, SCTP_PARTIAL_DELIVERY_EVENT,
+                              SCTP_AUTHENTICATION_EVENT, SCTP_PEER_ADDR_CHANGE};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct sctp_event event = {.se_type = types[i], .se_on = 1};
         SET(s, SCTP_EVENT, event);
@@ -98,19 +151,21 @@ static void subscribe(sock s)
 static ssize_t recvv(sock s, struct sctp_rcvinfo *wanted)
 {
     struct sctp_rcvinfo unwanted, *info = wanted ? wanted : &unwanted;
+    unsigned char event[512], *to = wanted ? buffer : event;
+    const size_t room = wanted ? sizeof buffer : sizeof event;
     size_t got = 0;
     for (;;) {
         socklen_t length = sizeof *info;
         unsigned int type = 0;
         int flags = 0;
 #ifdef USRSCTP
-        struct sockaddr_in from;
+        struct sockaddr_storage from;
         socklen_t from_length = sizeof from;
-        ssize_t count = usrsctp_recvv(s, buffer + got, sizeof buffer - got,
+        ssize_t count = usrsctp_recvv(s, to + got, room - got,
                                       (struct sockaddr *)&from, &from_length, info, &length, &type,
                                       &flags);
 #else
-        struct iovec piece = {buffer + got, sizeof buffer - got};
+        struct iovec piece = {to + got, room - got};
         ssize_t count =
             anabranch_sctp_recvv(s, &piece, 1, NULL, NULL, info, &length, &type, &flags);
 #endif
@@ -118,7 +173,7 @@ static ssize_t recvv(sock s, struct sctp_rcvinfo *wanted)
             return count;
         if (flags & MSG_NOTIFICATION) {
             CHECK(got == 0 && (flags & MSG_EOR));
-            note(buffer, (size_t)count);
+            note(to + got, (size_t)count);
             if (!wanted)
                 return count;
             continue;
@@ -129,6 +184,13 @@ static ssize_t recvv(sock s, struct sctp_rcvinfo *wanted)
             return (ssize_t)got;
         CHECK(got < sizeof buffer);
     }
+}
+
+static struct sockaddr_in6 second_address(uint16_t port)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    address.sin6_addr = in6addr_loopback;
+    return address;
 }
 
 static sock open_bound(uint16_t port)
@@ -153,10 +215,20 @@ static sock open_bound(uint16_t port)
     SET(s, SCTP_INITMSG, init);
     struct sctp_setadaptation layer = {.ssb_adaptation_ind = INDICATION};
     SET(s, SCTP_ADAPTATION_LAYER, layer);
+    set_key(s, FIRST_KEY, "the first secret");
+    set_key(s, SECOND_KEY, "another one");
+    activate(s, FIRST_KEY);
+    struct sctp_authchunk data = {.sauth_chunk = 0}, interleaved = {.sauth_chunk = I_DATA};
+    SET(s, SCTP_AUTH_CHUNK, data);
+    SET(s, SCTP_AUTH_CHUNK, interleaved);
+    struct sctp_assoc_value changes = {.assoc_value = 1};
+    SET(s, SCTP_ASCONF_SUPPORTED, changes);
     subscribe(s);
     struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(port)};
     local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     CHECK(BINDX(s, (struct sockaddr *)&local, 1, SCTP_BINDX_ADD_ADDR) == 0);
+    struct sockaddr_in6 second = second_address(port);
+    CHECK(BINDX(s, (struct sockaddr *)&second, 1, SCTP_BINDX_ADD_ADDR) == 0);
     return s;
 }
 
@@ -175,7 +247,7 @@ static void at_rest(sock s, struct sockaddr_in *peer)
     CHECK(path.spinfo_cwnd >= path.spinfo_mtu);
     struct sctp_assocparams params = {0};
     GET(s, SCTP_ASSOCINFO, params);
-    CHECK(params.sasoc_number_peer_destinations == 1 && params.sasoc_peer_rwnd > 0);
+    CHECK(params.sasoc_number_peer_destinations == 2 && params.sasoc_peer_rwnd > 0);
 }
 
 /* Checks that both sides negotiated NR-SACKs, partial reliability, interleaving and ECN. */
@@ -190,6 +262,19 @@ static void agreed_on_extensions(sock s)
     GET(s, SCTP_ECN_SUPPORTED, ecn);
     CHECK(ecn.assoc_value == 1);
     CHECK(nr_sack.assoc_value == 1 && partial_reliability.assoc_value == 1);
+    struct sctp_assoc_value authentication = {0}, changes = {0};
+    GET(s, SCTP_AUTH_SUPPORTED, authentication);
+    GET(s, SCTP_ASCONF_SUPPORTED, changes);
+    CHECK(authentication.assoc_value == 1 && changes.assoc_value == 1);
+    const int lists[] = {SCTP_LOCAL_AUTH_CHUNKS, SCTP_PEER_AUTH_CHUNKS};
+    for (size_t i = 0; i < 2; i++) {
+        struct { struct sctp_authchunks head; uint8_t chunks[64]; } list = {0};
+        socklen_t length = sizeof list;
+        CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, lists[i], &list, &length) == 0);
+        size_t before = offsetof(struct sctp_authchunks, gauth_chunks);
+        CHECK(length > before && memchr((char *)&list + before, 0, length - before));
+        CHECK(memchr((char *)&list + before, I_DATA, length - before));
+    }
 }
 
 /* Checks that no message was given up. */
@@ -219,16 +304,25 @@ static size_t size_of(unsigned number)
     return 1 + (number * 7919u * 31u) % (number % 8 == 7 ? LONGEST - 1 : 3000);
 }
 
+static int is_first_address(const struct sockaddr_storage *from)
+{
+    if (from->ss_family == AF_INET)
+        return ((const struct sockaddr_in *)from)->sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+    const struct in6_addr *address = &((const struct sockaddr_in6 *)from)->sin6_addr;
+    const uint32_t first = htonl(INADDR_LOOPBACK);
+    return IN6_IS_ADDR_V4MAPPED(address) && memcmp(address->s6_addr + 12, &first, 4) == 0;
+}
+
 static void server(sock listener)
 {
     CHECK(CALL(listen)(listener, 1) == 0);
     printf("ready\n");
     fflush(stdout);
-    struct sockaddr_in from;
+    struct sockaddr_storage from;
     socklen_t length = sizeof from;
     sock s = CALL(accept)(listener, (struct sockaddr *)&from, &length);
     CHECK(VALID(s));
-    CHECK(from.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    CHECK(is_first_address(&from));
     agreed_on_extensions(s);
     int on = 1;
     SET(s, SCTP_RECVRCVINFO, on);
@@ -239,14 +333,35 @@ static void server(sock listener)
         struct sctp_sndinfo info = {.snd_sid = got.rcv_sid, .snd_ppid = got.rcv_ppid};
         if (got.rcv_flags & SCTP_UNORDERED)
             info.snd_flags = SCTP_UNORDERED;
+        if (told.new_key == SECOND_KEY && active != SECOND_KEY)
+            activate(s, SECOND_KEY);
+        /* The last message waits for the changes of addresses. */
+        while (messages == MESSAGES - 1 && told.made_primary == 0)
+            CHECK(recvv(s, NULL) > 0);
         CHECK(sendv(s, buffer, (size_t)count, &info) == count);
         messages++;
     }
     CHECK(count == 0 && messages == MESSAGES);
     CHECK(told.up == 1 && told.shutdown == 1 && told.dry >= 1);
     CHECK(told.adaptation == 1 && told.indication == INDICATION);
+    CHECK(told.removed == 1 && told.added == 1 && told.made_primary == 1);
+    CHECK(active == SECOND_KEY);
     CALL(close)(s);
     CALL(close)(listener);
+}
+
+/* The second address leaves and comes back, and the peer is asked to send there. */
+static void change_addresses(sock s, unsigned number)
+{
+    struct sockaddr_in6 second = second_address(own_port);
+    struct sctp_setpeerprim preferred = {0};
+    memcpy(&preferred.sspp_addr, &second, sizeof second);
+    if (number == MESSAGES / 4)
+        CHECK(BINDX(s, (struct sockaddr *)&second, 1, SCTP_BINDX_REM_ADDR) == 0);
+    if (number == MESSAGES / 2)
+        CHECK(BINDX(s, (struct sockaddr *)&second, 1, SCTP_BINDX_ADD_ADDR) == 0);
+    if (number == MESSAGES * 3 / 4)
+        SET(s, SCTP_SET_PEER_PRIMARY_ADDR, preferred);
 }
 
 static void client(sock s, uint16_t port, uint16_t remote_udp)
@@ -269,7 +384,7 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
     CHECK(status.sstat_outstrms == 8 && status.sstat_instrms == 8);
     agreed_on_extensions(s);
     struct sockaddr *addresses;
-    CHECK(GETPADDRS(s, 0, &addresses) == 1);
+    CHECK(GETPADDRS(s, 0, &addresses) == 2);
     FREEPADDRS(addresses);
 
     uint32_t tsn = 0;
@@ -281,8 +396,14 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
         struct sctp_sndinfo info = {.snd_sid = (uint16_t)(number % 8),
                                     .snd_ppid = htonl(number),
                                     .snd_flags = number % 3 == 2 ? SCTP_UNORDERED : 0};
-        /* Some messages are sent in pieces; later ones do not have to say where they end. */
-        int explicit_end = number < MESSAGES / 2;
+        /* The event after the last message says that all of them have arrived. */
+        told.dry = 0;
+        if (number == MESSAGES / 2)
+            activate(s, SECOND_KEY);
+        change_addresses(s, number);
+        /* Some messages are sent in pieces; later ones do not have to say where they end. usrsctp stops amid a long one
+         * whose chunks are authenticated. */
+        int explicit_end = number < MESSAGES / 2 && size < 4000;
         SET(s, SCTP_EXPLICIT_EOR, explicit_end);
         if (explicit_end)
             send_in_pieces(s, expected, size, 1 + number % 3, info);
@@ -305,6 +426,14 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
         CHECK(recvv(s, NULL) > 0);
     CHECK(told.up == 1 && told.shutdown == 0);
     CHECK(told.adaptation == 1 && told.indication == INDICATION);
+    /* The server has changed, too, so that this side no longer needs the first secret. */
+    while (told.new_key != SECOND_KEY)
+        CHECK(recvv(s, NULL) > 0);
+    struct sctp_authkeyid old = {.scact_keynumber = FIRST_KEY};
+    SET(s, SCTP_AUTH_DEACTIVATE_KEY, old);
+    while (told.free_key != FIRST_KEY)
+        CHECK(recvv(s, NULL) > 0);
+    SET(s, SCTP_AUTH_DELETE_KEY, old);
     at_rest(s, &peer);
     kept_all(s);
     CHECK(CALL(shutdown)(s, SHUT_WR) == 0);
@@ -322,7 +451,8 @@ int main(int argc, char **argv)
     int is_server = strcmp(argv[1], "server") == 0, udp = atoi(argv[2]);
     uint16_t port = (uint16_t)atoi(argv[3]);
     begin(udp);
-    sock s = open_bound(is_server ? port : 0);
+    own_port = is_server ? port : (uint16_t)(port + 1);
+    sock s = open_bound(own_port);
 #ifndef USRSCTP
     SET(s, ANABRANCH_LOCAL_UDP_PORT, udp);
 #endif

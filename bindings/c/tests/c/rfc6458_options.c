@@ -109,11 +109,7 @@ static void authentication(sock s)
     /* usrsctp's structure has no field for the number. */
     size_t before = offsetof(struct sctp_authchunks, gauth_chunks);
     CHECK(length > before && memchr((char *)&local + before, 0, length - before));
-    _Alignas(8) char room[sizeof(struct sctp_authkey) + 6];
-    struct sctp_authkey *key = (struct sctp_authkey *)room;
-    *key = (struct sctp_authkey){.sca_keynumber = 7, .sca_keylength = 6};
-    memcpy(room + sizeof *key, "secret", 6);
-    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_AUTH_KEY, room, sizeof room) == 0);
+    set_key(s, 7, "secret");
     struct sctp_authkeyid active = {.scact_keynumber = 8};
     REFUSED(s, SCTP_AUTH_ACTIVE_KEY, active, EINVAL);
     active.scact_keynumber = 7;
