@@ -431,6 +431,58 @@ fn addresses_behind_a_translator_are_not_named() {
     assert_eq!(paths(&pair, 0).len(), 1);
 }
 
+/// A new address gets its routes too late: the request leaves by the network that is there already, whose translator
+/// makes it one from the old address.
+#[test]
+fn a_request_that_took_the_wrong_network_is_made_again() {
+    for (proven, told) in [(false, false), (false, true), (true, true)] {
+        let mut pair = behind_translators(roaming());
+        let [old, new] = [pair.addresses[0][0], pair.addresses[0][1]];
+        let server = pair.addresses[1][0];
+        let link = |pair: &mut Pair, address, up| {
+            pair.net.set_up(address, server, up);
+            pair.net.set_up(server, address, up);
+        };
+        let usable = |pair: &mut Pair, address, usable| {
+            let now = pair.net.now();
+            pair.net.node_mut(0).endpoint.handle_local_address(now, address, usable);
+        };
+        link(&mut pair, new, false);
+        usable(&mut pair, new, true);
+        pair.run(Duration::from_millis(250));
+        let request = pair.sent(0).into_iter().find(|(_, bytes)| craft::has(bytes, kind::ASCONF));
+        let (_, request) = request.expect("the new address is announced");
+        // The answer arrives at the old address, or the translator passes it to where the request came from.
+        pair.net.set_up(server, old, !proven);
+        deliver(&mut pair, old, server, request);
+        pair.run(Duration::from_millis(100));
+        if proven {
+            let answer =
+                pair.sent(1).into_iter().find(|(_, bytes)| craft::has(bytes, kind::ASCONF_ACK));
+            deliver(&mut pair, server, new, answer.expect("it was answered").1);
+            pair.net.set_up(server, old, true);
+        }
+        assert_eq!(own(&pair, 0), [(Added, new, Performed)]);
+        assert_eq!(of_peer(&pair, 1), []);
+        // Now it has its routes, and the old network goes.
+        link(&mut pair, new, true);
+        pair.run(Duration::from_millis(500));
+        link(&mut pair, old, false);
+        if told {
+            usable(&mut pair, old, false);
+        }
+        let before = [0, 1].map(|node| pair.received_len(node));
+        for node in [0, 1] {
+            assert!(pair.send(node, 0, vec![3; 50_000]));
+        }
+        let arrived = |pair: &mut Pair| {
+            [0, 1].iter().all(|node| pair.received_len(*node) - before[*node] == 50_000)
+        };
+        assert!(pair.run_until(Duration::from_secs(30), arrived), "{proven} {told}");
+        assert!(of_peer(&pair, 1).contains(&(Added, new)), "{proven} {told}");
+    }
+}
+
 /// Somebody has recorded the requests, and sends them again, also from an address of their own.
 #[test]
 fn recorded_requests_change_nothing() {

@@ -33,6 +33,7 @@ impl Association {
         } else if self.exceeds_pfmr(id) {
             self.suspect(now, id);
         }
+        self.doubt_announcement(now, id);
         self.consider_primary();
     }
 

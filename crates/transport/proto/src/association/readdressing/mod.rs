@@ -45,6 +45,8 @@ pub(super) struct Readdressing {
     asked: Vec<Change>,
     /// The local address from which the chunk must be sent.
     source: Option<IpAddr>,
+    /// The chunk also adds this address, because the peer may not know it.
+    adds_source: bool,
     /// The path that the chunk last took, and when it was first sent, if it was not repeated.
     last: Option<PathId>,
     first_sent: Option<Instant>,
@@ -95,6 +97,7 @@ impl Readdressing {
             answers: Answers::new(remote_tsn),
             asked: Vec::new(),
             source: None,
+            adds_source: false,
             last: None,
             first_sent: None,
             tries: 0,

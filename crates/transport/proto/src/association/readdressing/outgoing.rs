@@ -21,6 +21,8 @@ use crate::time::Instant;
 
 /// The most requests in one chunk: it fits into the smallest packet.
 const MOST_REQUESTS: usize = 8;
+/// How often a chunk that must come from a certain address is sent before it also adds this address.
+const KNOWN_TRIES: u32 = 2;
 /// How often a chunk is sent before an address that it removes may send it.
 const PATIENT_TRIES: u32 = 5;
 
@@ -156,7 +158,7 @@ impl Association {
             }
         }
         (state.asked, state.source, state.last, state.first_sent) = (changes, source, None, None);
-        state.tries = 0;
+        (state.tries, state.adds_source) = (0, false);
         let begun = state.requests.begin(value.into(), 1);
         debug_assert!(begun.is_ok(), "another request is outstanding");
     }
@@ -236,7 +238,14 @@ impl Association {
             return;
         };
         let Some((_, chunk)) = state.requests.due() else { return };
-        let chunk = chunk.clone();
+        let mut chunk = chunk.clone();
+        if state.tries >= KNOWN_TRIES
+            && let Some(longer) = with_source(state, &chunk)
+        {
+            mark!(AddressChangeAddsSource);
+            state.requests.replace(longer.clone());
+            (chunk, state.adds_source) = (longer, true);
+        }
         let rto = self.paths[path].rtt.rto();
         let repeated = state.last.is_some();
         state.first_sent = (!repeated).then_some(now);
@@ -351,7 +360,7 @@ impl Association {
             return self.abort_with(path, cause, reason);
         }
         let Some((_, taken)) = state.requests.on_answer(serial) else { return };
-        let asked = std::mem::take(&mut state.asked);
+        let (asked, adds_source) = (std::mem::take(&mut state.asked), state.adds_source);
         let rtt = state.first_sent.map(|at| now.saturating_since(at));
         self.watch.error_count = 0;
         // The peer answers to where the request came from.
@@ -363,7 +372,7 @@ impl Association {
         for what in not_understood(&asked, parameters) {
             self.refuse(what);
         }
-        let results = results(&asked, parameters);
+        let results = results(&asked, parameters, adds_source);
         for (change, result) in asked.into_iter().zip(results) {
             let came = (Some(path) == taken).then_some((path, rtt));
             self.end_change(now, change, result, came);
@@ -535,9 +544,35 @@ fn not_understood(asked: &[Change], answer: Parameters<'_>) -> Vec<AddressChange
     unknown.filter_map(|correlation| Some(asked.get(correlation as usize)?.what)).collect()
 }
 
-/// The results of requests. Before the first error, those without a response succeeded; after it, they failed.
+/// The chunk with a request in front that adds the address from which it must come, if it lacks one. A translator may show
+/// the peer another address than the one that it knows, and without this request the peer discards the chunk. If it has
+/// processed the shorter chunk, it knows the address, and its answer says the same.
+fn with_source(state: &Readdressing, chunk: &Bytes) -> Option<Bytes> {
+    let source = state.source.filter(|_| !state.adds_source)?;
+    let adds = |change: &Change| change.what == AddressChange::Added && change.address == source;
+    if state.asked.iter().any(adds) {
+        return None;
+    }
+    let (serial, requests) = chunk.split_at_checked(4)?;
+    // The first parameter is an address of this side.
+    let own = Parameters::new(requests).iter().next()?.ok()?.bytes().len();
+    let (own, requests) = requests.split_at_checked(own)?;
+    let (mut longer, mut any) = ([serial, own].concat(), Vec::new());
+    encode_address(wildcard(source), &mut any);
+    let correlation = u32::try_from(state.asked.len()).ok()?;
+    Parameter::AddIpAddress { correlation, address: Parameters::new(&any) }.encode(&mut longer);
+    longer.extend_from_slice(requests);
+    Some(longer.into())
+}
+
+/// The results of requests. Before the first error, those without a response succeeded; after it, they failed. So did all
+/// if the address that the chunk also added was refused.
 // req: rfc5061 5.1 "The endpoint MUST process all of the TLVs within the ASCONF-"
-fn results(asked: &[Change], answer: Parameters<'_>) -> Vec<ReconfigurationResult> {
+fn results(
+    asked: &[Change],
+    answer: Parameters<'_>,
+    adds_source: bool,
+) -> Vec<ReconfigurationResult> {
     let mut succeeded = Vec::new();
     let mut failed = Vec::new();
     for response in answer.iter().map_while(Result::ok) {
@@ -550,7 +585,12 @@ fn results(asked: &[Change], answer: Parameters<'_>) -> Vec<ReconfigurationResul
             _ => {}
         }
     }
-    let first = failed.iter().map(|(correlation, _)| *correlation).min();
+    let of_source = |correlation: u32| adds_source && correlation as usize == asked.len();
+    let first = failed.iter().map(|(correlation, _)| match of_source(*correlation) {
+        true => 0,
+        false => *correlation,
+    });
+    let first = first.min();
     (0..)
         .zip(asked)
         .map(|(correlation, change)| {

@@ -2,13 +2,14 @@
 //!
 //! A new address is added as soon as its routes have had time to follow. One that went away may come back within the
 //! option `roam_patience`, before this side tells the peer: its paths rest meanwhile, so nothing is lost by waiting, and an
-//! interface that flaps causes no requests. An address behind a translator that fails is added once more, because the
-//! translator may show the peer another one now.
+//! interface that flaps causes no requests. An address behind a translator that fails, or that never works, is added once
+//! more, because the translator may show the peer another one now, or another translator did.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::association::Association;
+use crate::per_path::PathId;
 use crate::roaming::{AddressChange, AddressError};
 use crate::time::Instant;
 
@@ -50,6 +51,16 @@ impl Association {
         if !state.arriving.iter().any(|(address, _)| *address == local) {
             state.arriving.push((local, now + state.again));
             state.again = (state.again * 2).min(LONGEST_AGAIN);
+        }
+    }
+
+    /// Handles an error of a path. If it was never verified, the peer may know its address as another one: a request that
+    /// left before the address had its routes took another network, and was translated there. The true address is then
+    /// unknown to the peer, which discards what comes from it.
+    pub(in crate::association) fn doubt_announcement(&mut self, now: Instant, id: PathId) {
+        let path = &self.paths[id];
+        if !path.is_verified() {
+            self.announce_again(now, path.local);
         }
     }
 
