@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::{Attack, Memory, attack, figure, quiet};
 
 pub(crate) fn all() -> Vec<Attack> {
-    vec![forged(), stolen(), bombing(), flapping(), preferring()]
+    vec![forged(), stolen(), outdated(), bombing(), flapping(), preferring()]
 }
 
 fn config() -> AssociationConfig {
@@ -117,6 +117,40 @@ fn stolen() -> Attack {
         figure("associations harmed", 0, harmed(&mut pair)),
     ];
     attack("10,000 recorded additions from as many other addresses", figures)
+}
+
+/// Genuine requests of the past are sent again, in any order, from where they came: additions and removals of an address
+/// that the client has by now, and of which data must not move.
+fn outdated() -> Attack {
+    let mut pair = pair();
+    let (own, new) = (pair.addresses[0][0], pair.addresses[0][1]);
+    for number in 0..101 {
+        let now = pair.net.now();
+        let changed = match number % 2 {
+            0 => pair.association_mut(0).add_address(now, new),
+            _ => pair.association_mut(0).remove_address(now, new),
+        };
+        changed.expect("an address that is not known yet, or one of two");
+        pair.run(Duration::from_secs(2));
+    }
+    let sent = pair.sent(0).into_iter().map(|(_, bytes)| bytes);
+    let requests: Vec<Bytes> = sent.filter(|bytes| craft::has(bytes, kind::ASCONF)).collect();
+    assert!(requests.len() > 100, "{} requests", requests.len());
+    // The last one would be answered as it was.
+    let past = &requests[..requests.len() - 1];
+    let before = paths(&pair, 1);
+    pair.forget();
+    let (mut rng, mut memory) = (Rng::new(5061), Memory::now());
+    for _ in 0..10_000 {
+        deliver(&mut pair, own, past[rng.next_u64() as usize % past.len()].clone());
+    }
+    let figures = [
+        figure("paths added or removed", 0, paths(&pair, 1).abs_diff(before)),
+        figure("packets sent", 0, pair.sent(1).len() as u64),
+        figure("bytes held", 65_536, memory.most()),
+        figure("associations harmed", 0, harmed(&mut pair)),
+    ];
+    attack("10,000 recorded requests of earlier changes", figures)
 }
 
 /// The peer adds addresses of others, to have the server flood them.
