@@ -84,6 +84,18 @@ fn what_random_runs_have_found() {
     seed(9_014_324);
 }
 
+/// With an option set in both ends, as `--set` does.
+#[test]
+fn what_random_runs_with_changing_addresses_have_found() {
+    // A user connects anew to an address that the peer has removed from the association: no bug, but the peer takes it for a
+    // restart.
+    let mut options = Options::draw(704_811);
+    for name in ["authentication", "address_reconfiguration"] {
+        options.set(name, "on").unwrap();
+    }
+    assert_eq!(run(options, false).restarts, 1);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     for number in [3, 17, 1234] {

@@ -144,14 +144,22 @@ impl Run {
             self.rebooted = true;
             self.oracle.lost_state();
         }
-        // In a collision the peer's INIT may have arrived first.
+        let has_one = |end: &End| end.up && end.closed.is_none();
+        let has_one = port.is_some() && self.users[node].ends.iter().any(has_one);
         match self.net.node_mut(node).endpoint.connect(now, request) {
             Ok(id) => {
+                if has_one && !self.options.twice {
+                    // The peer has removed the address from the association, but takes packets there until it knows
+                    // that this side has agreed. It considers this a restart, too.
+                    self.rebooted = true;
+                    self.oracle.lost_state();
+                }
                 let mut end = End::new(id, true);
                 // May exceed the number that the peer accepts.
                 end.streams = self.options.configs[node].sending.outbound_streams;
                 self.users[node].ends.push(end);
             }
+            // In a collision the peer's INIT may have arrived first.
             Err(error) => {
                 let again = self.rebooted || self.report.reconnects > 0;
                 let known = again || self.options.kind == Kind::Collision;
