@@ -502,6 +502,68 @@ fn a_scenario_runs_with_real_sockets() {
     }
 }
 
+/// A mobile host whose kernel gets and loses addresses; the library follows them, or does not.
+const MOVING: &str = r#"
+title = "A host that moves"
+[run]
+on = "emulator"
+seeds = 1
+[network]
+shape = "links"
+hosts = ["mobile", "server"]
+[link.one]
+ends = ["mobile", "server"]
+rate = "10 Mb/s"
+delay = "5 ms"
+queue = "50 packets"
+[link.two]
+ends = ["mobile", "server"]
+rate = "10 Mb/s"
+delay = "5 ms"
+queue = "50 packets"
+[path.one]
+links = ["one"]
+[path.two]
+links = ["two"]
+[association]
+profile = "rfc9260"
+authentication = true
+address_reconfiguration = true
+[traffic.file]
+size = "2 MB"
+message = "1452 B"
+[event.comes]
+at = "500 ms"
+appears = "two"
+[event.goes]
+at = "1 s"
+disappears = "one"
+[measure]
+time_limit = "15 s"
+[axis.roam]
+set = "association.roam"
+values = [true, false]
+"#;
+
+/// The file arrives over the address that came, and only because the host told its peer.
+#[test]
+#[cfg(target_os = "linux")]
+fn addresses_come_and_go_on_real_hosts() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("moving.toml"), MOVING).unwrap();
+    let run = lab(dir.path(), &["run", "moving.toml", "--json", "-", "--jobs", "2"]);
+    let said = text(&run.stderr);
+    if ["does not allow", "cannot be made"].iter().any(|what| said.contains(what)) {
+        return common::skip("TUN devices, or user namespaces and not root");
+    }
+    assert!(run.status.success(), "{said}");
+    let document: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    for (index, complete) in [1.0, 0.0].into_iter().enumerate() {
+        let point = &document["points"][index];
+        assert_eq!(point["metrics"]["complete"]["mean"].as_f64(), Some(complete), "{point}");
+    }
+}
+
 /// A pair of programs that acts as a stack of its own.
 const OWN_STACK: &str = r#"
 import os, socket, sys, time

@@ -1,7 +1,7 @@
 //! Transfers over associations of this project's sockets, directly over IP as in the simulator.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
@@ -20,6 +20,7 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 
 use super::Course;
+use super::addresses::ask;
 use super::arrivals::Arrivals;
 use super::ground::Ground;
 use super::place::port;
@@ -128,7 +129,14 @@ impl End {
             true => (*far, *near),
         };
         let pairs: Vec<_> = self.course.pairs.iter().map(turned).collect();
-        let own: Vec<IpAddr> = pairs.iter().map(|pair| pair.0).collect();
+        let mut own: Vec<IpAddr> = pairs.iter().map(|pair| pair.0).collect();
+        // Several paths may begin at one address.
+        own.sort_unstable();
+        own.dedup();
+        if !self.course.setup.addresses.is_empty() {
+            // Sockets of their own could not be opened for addresses that come later.
+            own = vec![Ipv4Addr::UNSPECIFIED.into()];
+        }
         config.routes = Routes::Pairs(pairs);
         let endpoint = Endpoint::builder().config(config).local_addresses(own).bind();
         let endpoint = endpoint.map_err(io::Error::other)?;
@@ -245,10 +253,13 @@ impl Sender {
         let mut failures = Vec::new();
         {
             let mut working = std::pin::pin!(self.work(&association));
-            let mut done = false;
+            let asking = ask(self.course.clone(), association.clone(), self.transfer.back);
+            let mut asking = std::pin::pin!(asking);
+            let (mut done, mut asked) = (false, false);
             loop {
                 tokio::select! {
                     () = &mut working, if !done => done = true,
+                    () = &mut asking, if !asked => asked = true,
                     event = events.next() => match event {
                         Some(Notification::PathChanged { remote, state: PathState::Inactive, .. }) => {
                             failures.push((self.course.now(), Some(remote) == primary));
@@ -337,6 +348,18 @@ impl Sender {
 /// The receiving end of a transfer.
 async fn receive(course: Course, transfer: Transfer, arrivals: Arrivals, listener: Listener) {
     let Some(association) = listener.accept().await else { return };
+    let asking = tokio::spawn(ask(course.clone(), association.clone(), !transfer.back));
+    read(&course, &transfer, &arrivals, &association).await;
+    asking.abort();
+}
+
+/// Reads everything that arrives, and answers requests.
+async fn read(
+    course: &Course,
+    transfer: &Transfer,
+    arrivals: &Arrivals,
+    association: &Association,
+) {
     let answer = match transfer.flow {
         Flow::Requests { answer, .. } => Some(vec![0; usize::try_from(answer).unwrap_or(1)]),
         Flow::Bulk { .. } | Flow::Messages { .. } | Flow::Bursts { .. } => None,

@@ -12,6 +12,7 @@ use std::time::Instant;
 use anabranch_lab::setup::{Link, Over, Path, Setup, When};
 use netlink_packet_route::route::RouteMetric;
 
+use super::addresses::{self, Changing};
 use crate::Error;
 use crate::network::Form;
 use crate::network::capture::Capture;
@@ -42,6 +43,7 @@ pub(super) struct Ground {
     pub(super) begun: Instant,
     stop: Arc<AtomicBool>,
     forwarding: JoinHandle<Result<Summary, Error>>,
+    changing: Vec<Changing>,
 }
 
 fn sentence(error: Error) -> String {
@@ -73,6 +75,8 @@ impl Ground {
         if setup.transfers.iter().any(|transfer| transfer.over == Over::Tcp) {
             tell_routes(setup, &topology, &pairs, &hosts)?;
         }
+        addresses::take_away((&topology, &routes), setup, &pairs, &hosts)?;
+        let changes = addresses::plan((&topology, &routes), setup, &pairs)?;
         let ways = topology.ways();
         let mut observers = Observers::default();
         if let Some(folder) = folder {
@@ -101,14 +105,17 @@ impl Ground {
             be_punctual(Rank::Network);
             network.run(&stopped, |_| {})
         });
-        Ok(Self { hosts, pairs, begun, stop, forwarding })
+        let changing = addresses::begin(changes, &hosts, (begun, &stop))?;
+        Ok(Self { hosts, pairs, begun, stop, forwarding, changing })
     }
 
     /// Ends the network and returns its summary.
     pub(super) fn end(self) -> Result<Summary, String> {
         self.stop.store(true, Ordering::Relaxed);
+        let changed = addresses::end(self.changing);
         let ended = self.forwarding.join().map_err(|_| "the emulator panicked".to_owned())?;
-        ended.map_err(sentence)
+        let summary = ended.map_err(sentence)?;
+        changed.map(|()| summary)
     }
 }
 

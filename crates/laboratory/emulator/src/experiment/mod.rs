@@ -3,6 +3,7 @@
 //! Each run has its own network with a namespace for each host. Transfers are threads of this program that have moved
 //! to these namespaces, so both ends of a transfer use the same clock.
 
+mod addresses;
 mod arrivals;
 mod association;
 mod captured;

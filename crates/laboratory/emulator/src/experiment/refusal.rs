@@ -29,9 +29,6 @@ pub(super) fn check(setup: &Setup) -> Result<(), String> {
             event.name
         ));
     }
-    if let Some(event) = setup.addresses.first() {
-        return refused(&format!("event.{} changes an address of a simulated host", event.name));
-    }
     let mut not_of_kernels = NOT_OF_KERNELS.into_iter().chain(Tcp::OF_SIMULATIONS);
     if let Some(key) = not_of_kernels.find(|key| setup.tcp.is_given(key)) {
         return refused(&format!("tcp.{key} cannot be changed in a kernel"));

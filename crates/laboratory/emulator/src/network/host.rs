@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +12,7 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use super::netlink::Kernel;
+use super::netlink::{Kernel, NETWORK_V4, NETWORK_V6};
 use super::priority::{Rank, be_punctual};
 use super::routing::Routes;
 use super::topology::Topology;
@@ -146,27 +147,19 @@ fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Host, Refus
         let Some(link) = topology.links.get(attachment.link) else { continue };
         let builder = DeviceBuilder::new().name(&link.name).mtu(link.mtu).offload(true).ipv4(
             link.v4[attachment.end],
-            24,
+            NETWORK_V4,
             None,
         );
-        let builder = if six { builder.ipv6(link.v6[attachment.end], 64) } else { builder };
+        let builder = if six { builder.ipv6(link.v6[attachment.end], NETWORK_V6) } else { builder };
         let device = builder.build_sync()?;
         device.set_nonblocking(true)?;
         kernel.set_queue(device.if_index()?, QUEUE)?;
         devices.push((index, device));
     }
-    for (to, attachment) in routes.attachments.iter().enumerate() {
-        let Some(link) = routes.usual(node, to).filter(|link| *link != attachment.link) else {
-            continue;
-        };
-        let own = devices
-            .iter()
-            .find(|(index, _)| routes.attachments.get(*index).is_some_and(|own| own.link == link));
-        let (Some((_, device)), Some(spec)) = (own, topology.links.get(attachment.link)) else {
-            continue;
-        };
+    for (index, device) in &devices {
+        let Some(own) = routes.attachments.get(*index) else { continue };
         let device = device.if_index()?;
-        for address in spec.addresses(attachment.end) {
+        for address in beyond(topology, routes, node, own.link) {
             if address.is_ipv4() || six {
                 kernel.add_route(address, device)?;
             }
@@ -174,6 +167,20 @@ fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Host, Refus
     }
     let namespace = File::open("/proc/thread-self/ns/net")?;
     Ok(Host { namespace, devices })
+}
+
+/// The addresses that a node reaches through one of its links, without those of the link itself.
+pub(crate) fn beyond(
+    topology: &Topology,
+    routes: &Routes,
+    node: usize,
+    link: usize,
+) -> Vec<IpAddr> {
+    let all = routes.attachments.iter().enumerate();
+    let there = all.filter(|(to, at)| at.link != link && routes.usual(node, *to) == Some(link));
+    let addresses =
+        there.filter_map(|(_, at)| Some(topology.links.get(at.link)?.addresses(at.end)));
+    addresses.flatten().collect()
 }
 
 /// Sets a `sysctl` value in this thread's namespace.

@@ -1,4 +1,4 @@
-//! Requests to the kernel of a namespace: loopback device up, queue length, routes.
+//! Requests to the kernel of a namespace: loopback device up, queue length, addresses, routes.
 
 use std::io;
 use std::net::IpAddr;
@@ -7,6 +7,7 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
     NetlinkPayload,
 };
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
@@ -18,6 +19,10 @@ use netlink_sys::{Socket, SocketAddr};
 
 /// A socket to the kernel of the namespace in which it was made.
 pub(crate) struct Kernel(Socket);
+
+/// Bits of an address that name the network of its link.
+pub(super) const NETWORK_V4: u8 = 24;
+pub(super) const NETWORK_V6: u8 = 64;
 
 /// The loopback device is always the first one of a namespace.
 const LOOPBACK: u32 = 1;
@@ -45,6 +50,29 @@ impl Kernel {
         message.header.index = device;
         message.attributes = vec![LinkAttribute::TxQueueLen(packets)];
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Gives a device an address, or takes it away.
+    pub(crate) fn set_address(
+        &self,
+        address: IpAddr,
+        device: u32,
+        present: bool,
+    ) -> io::Result<()> {
+        let (family, length) = match address {
+            IpAddr::V4(_) => (AddressFamily::Inet, NETWORK_V4),
+            IpAddr::V6(_) => (AddressFamily::Inet6, NETWORK_V6),
+        };
+        let mut message = AddressMessage::default();
+        message.header.family = family;
+        message.header.prefix_len = length;
+        message.header.index = device;
+        message.attributes =
+            vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        match present {
+            true => self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE),
+            false => self.ask(RouteNetlinkMessage::DelAddress(message), 0),
+        }
     }
 
     /// Routes packets to this address through a device.

@@ -146,7 +146,7 @@ fn in_time(
 }
 
 /// Whether a host has an address at the beginning: it does unless the first event is that it appears.
-pub(crate) fn is_there_at_first(events: &[AddressEvent], path: usize, of_receiver: bool) -> bool {
+pub fn is_there_at_first(events: &[AddressEvent], path: usize, of_receiver: bool) -> bool {
     let first = in_time(events, path, of_receiver).next();
     first.is_none_or(|event| event.what != AddressAction::Appears)
 }

@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use anabranch_proto::AssociationConfig;
 
-pub(crate) use addresses::is_there_at_first;
-pub use addresses::{AddressAction, AddressEvent};
+pub use addresses::{AddressAction, AddressEvent, is_there_at_first};
 pub use cross::{Cross, CrossKind, Edges, Mix};
 pub use events::{Change, Event, RouteCache, When};
 pub use network::{Channel, Link, Network, Path, Way};
