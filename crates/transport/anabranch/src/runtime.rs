@@ -35,6 +35,8 @@ mod others;
 mod polled;
 #[cfg(all(feature = "runtime-tokio", unix))]
 mod raw;
+#[cfg(all(feature = "runtime-tokio", target_os = "linux"))]
+mod routes;
 #[cfg(all(feature = "runtime-tokio", any(target_os = "linux", target_os = "android")))]
 mod several;
 #[cfg(all(feature = "runtime-tokio", target_os = "linux"))]
@@ -105,6 +107,12 @@ pub trait Runtime: Debug + Send + Sync {
     /// never do.
     fn watch_addresses(&self) -> Option<Box<dyn AddressWatch>> {
         None
+    }
+
+    /// Whether packets from this address to `remote`, over UDP or IP protocol 132 (port 0), would leave by another
+    /// interface than the address's own, although that one has a route which is as good except for its metric.
+    fn strays(&self, _local: &LocalAddress, _remote: SocketAddr) -> bool {
+        false
     }
 
     /// Whether this host's kernel supports SCTP and answers packets itself, in addition to a raw
@@ -277,6 +285,15 @@ pub trait PacketSocket: Debug + Send {
     /// Ready when [`next_error`](Self::next_error), after returning `None`, has an error again.
     fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
+    }
+
+    /// Opens another socket on the same address and port, which only sends, and only over this interface. `remote` is
+    /// one of the hosts that it sends to.
+    ///
+    /// # Errors
+    /// The system refuses, or the runtime cannot do that.
+    fn outlet(&self, _interface: &str, _remote: SocketAddr) -> io::Result<Box<dyn PacketSocket>> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Forgets limits detected from send errors while the socket's address was missing.

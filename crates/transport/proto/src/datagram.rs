@@ -74,4 +74,7 @@ pub struct Transmit {
     /// peer has listed. The host may take a long time to resolve the destination, or to find that it is
     /// unreachable, so a driver sends such packets from a separate buffer.
     pub unverified: bool,
+    /// The association follows the host's addresses (option `roam`): a driver should send over the interface that has the
+    /// source address, where the routes allow it.
+    pub roams: bool,
 }

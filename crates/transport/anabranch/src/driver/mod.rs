@@ -196,6 +196,7 @@ impl Driver {
                 let (ecn, size) = (transmit.ecn, transmit.segment_size);
                 capture.datagrams(now, from, to, ecn, size, contents);
             }
+            self.sockets.find_outlet(&*self.shared.runtime, now, transmit);
             self.sockets.send(transmit, contents);
         }
         taken.clear();
@@ -427,6 +428,7 @@ impl Future for Driver {
         for round in 0..ROUNDS {
             let now = this.shared.runtime.now();
             let packets = this.sockets.packets();
+            let sockets = this.sockets.len();
             // This task was most likely woken by an arrival. The tasks that it wakes run before any other work here,
             // and their packets are sent before the next poll.
             let mut arrivals = Arrivals::None;
@@ -465,7 +467,9 @@ impl Future for Driver {
                 this.others_first = true;
                 break;
             }
-            if arrivals == Arrivals::Some || problems || reported {
+            // A new socket has not been looked at yet.
+            let opened = this.sockets.len() > sockets;
+            if arrivals == Arrivals::Some || problems || reported || opened {
                 continue;
             }
             let guard = this.shared.lock();

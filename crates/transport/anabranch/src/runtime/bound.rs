@@ -61,6 +61,15 @@ pub(super) trait Descriptor: Debug + Send + Sized {
     #[cfg(target_os = "linux")]
     fn open_other(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self>;
 
+    /// Opens a descriptor on the address for [`PacketSocket::outlet`]; `binding` names the interface.
+    #[cfg(target_os = "linux")]
+    fn open_outlet(
+        &self,
+        binding: &Binding,
+        address: SocketAddr,
+        remote: SocketAddr,
+    ) -> io::Result<Self>;
+
     /// Makes the system divide incoming packets between this descriptor and the others, in the
     /// order of [`Apart::ALL`].
     #[cfg(target_os = "linux")]
@@ -141,7 +150,7 @@ where
     UdpSocketState::new(socket.into())
 }
 
-impl<D: Descriptor> PacketSocket for Bound<D> {
+impl<D: Descriptor + 'static> PacketSocket for Bound<D> {
     fn local_address(&self) -> SocketAddr {
         self.address
     }
@@ -207,6 +216,17 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
 
     fn max_segments(&self) -> usize {
         self.main.max_segments()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn outlet(&self, interface: &str, remote: SocketAddr) -> io::Result<Box<dyn PacketSocket>> {
+        let Some(binding) = self.binding.as_ref().filter(|binding| binding.interface.is_none())
+        else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let binding = Binding { interface: Some(interface.to_owned()), ..binding.clone() };
+        let outlet = self.main.open_outlet(&binding, self.address, remote)?;
+        Ok(Box::new(Self::new(outlet, self.address)))
     }
 
     fn has_neighbours(&self) -> bool {

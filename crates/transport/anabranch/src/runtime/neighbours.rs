@@ -43,7 +43,7 @@ fn inode<S: std::os::fd::AsFd>(socket: &S) -> Option<u64> {
 }
 
 /// Whether a list of sockets, in the format of /proc/net/raw or raw6, has an SCTP socket that is
-/// not in `own` and receives packets for `address`.
+/// not in `own` and receives packets for `address` from everybody.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn lists_other(sockets: &str, own: &[u64], address: IpAddr) -> bool {
     sockets.lines().skip(1).any(|line| {
@@ -52,7 +52,12 @@ fn lists_other(sockets: &str, own: &[u64], address: IpAddr) -> bool {
         let Some((local, "0084")) = fields.next().and_then(|field| field.rsplit_once(':')) else {
             return false;
         };
-        let inode = fields.nth(7).and_then(|inode| inode.parse().ok());
+        // A connected socket receives packets of one host only.
+        let Some(true) = fields.next().map(|remote| remote.trim_matches(['0', ':']).is_empty())
+        else {
+            return false;
+        };
+        let inode = fields.nth(6).and_then(|inode| inode.parse().ok());
         !inode.is_some_and(|inode| own.contains(&inode))
             && parse_address(local).is_none_or(|other| {
                 other == address || other.is_unspecified() || address.is_unspecified()

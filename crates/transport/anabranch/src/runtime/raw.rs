@@ -157,6 +157,23 @@ impl bound::Descriptor for Descriptor {
         Self::new(socket, address, self.class)
     }
 
+    // Connected so that it does not look like another stack that receives everything ([`neighbours`]).
+    #[cfg(target_os = "linux")]
+    fn open_outlet(
+        &self,
+        binding: &Binding,
+        _address: SocketAddr,
+        mut remote: SocketAddr,
+    ) -> io::Result<Self> {
+        let (socket, address) = open(binding)?;
+        remote.set_port(0);
+        socket.connect(&remote.into())?;
+        let outlet = Self::new(socket, address, self.class)?;
+        steering::drop_all(outlet.io.get())?;
+        let _ = outlet.state.enable_transport_errors(outlet.io.get().into());
+        Ok(outlet)
+    }
+
     // Until all filters are set, a packet may reach several sockets, which does no harm.
     #[cfg(target_os = "linux")]
     fn divide(&self, others: &[Self; 2], binding: &Binding, mark: &TagMark) -> io::Result<()> {

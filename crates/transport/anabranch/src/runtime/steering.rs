@@ -113,6 +113,13 @@ pub(super) fn accept_all(socket: &UdpSocket) -> io::Result<()> {
     attach(socket, &program.0)
 }
 
+/// Makes a socket receive nothing.
+pub(super) fn drop_all(socket: &UdpSocket) -> io::Result<()> {
+    let mut program = Program::default();
+    program.answer(DROP);
+    attach(socket, &program.0)
+}
+
 fn attach(socket: &UdpSocket, program: &[Instruction]) -> io::Result<()> {
     let program: Vec<SockFilter> = program
         .iter()

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::net::SocketAddr;
 use std::net::UdpSocket;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -78,6 +80,14 @@ impl Runtime for TokioRuntime {
             #[cfg(not(unix))]
             Encapsulation::Ip => Err(io::ErrorKind::Unsupported.into()),
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn strays(&self, local: &LocalAddress, remote: SocketAddr) -> bool {
+        super::routes::stray(local, remote).unwrap_or_else(|error| {
+            tracing::debug!(%error, local = %local.ip, %remote, "the routes are not known");
+            false
+        })
     }
 
     fn kernel_has_sctp(&self) -> bool {

@@ -22,6 +22,10 @@ use super::{Shard, TagMark, steering};
 /// Maximum number of batches that one call receives.
 const MOST_BATCHES: usize = 8;
 
+/// The port of the discard service (RFC 863), which answers nothing.
+#[cfg(target_os = "linux")]
+const DISCARD: u16 = 9;
+
 /// A UDP socket that carries SCTP.
 pub(super) type Socket = Bound<Descriptor>;
 
@@ -228,6 +232,24 @@ impl bound::Descriptor for Descriptor {
         // Receive packets without an association one by one, so that each call takes little time.
         let _ = nix::sys::socket::setsockopt(other.io.get(), sockopt::UdpGroSegment, &false);
         Ok(other)
+    }
+
+    // Connected to a port from which no peer sends: the system prefers a socket of the interface for what arrives there,
+    // but never one that is connected to somebody else.
+    #[cfg(target_os = "linux")]
+    fn open_outlet(
+        &self,
+        binding: &Binding,
+        address: SocketAddr,
+        mut remote: SocketAddr,
+    ) -> io::Result<Self> {
+        socket2::SockRef::from(self.io.get()).set_reuse_port(true)?;
+        let socket = open(binding)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        remote.set_port(DISCARD);
+        socket.connect(&remote.into())?;
+        Self::new(socket, self.class, self.queue.turns)
     }
 
     // The group is complete when the last shard has bound its sockets.

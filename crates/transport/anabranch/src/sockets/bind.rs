@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use anabranch_proto::Encapsulation;
 
+use super::outlets::Outlets;
 use super::{Answers, Socket, SocketSet};
 use crate::error::BindError;
 use crate::runtime::{Binding, LocalAddress, PacketSocket, Runtime, Shard};
@@ -86,6 +87,7 @@ impl SocketSet {
             mark: None,
             problems: Vec::new(),
             answers: Answers::default(),
+            outlets: Outlets::default(),
             statistics: EndpointStatistics::default(),
         };
         set.addresses = set.usable(&present);
@@ -102,7 +104,7 @@ impl SocketSet {
             self.interface.as_ref().is_none_or(|name| *name == address.interface)
         };
         let mut usable: Vec<LocalAddress> = Vec::new();
-        for socket in &self.sockets {
+        for socket in self.sockets.iter().filter(|socket| socket.outlet.is_none()) {
             let mut found = present.iter().filter(here);
             if !socket.bound.is_unspecified() {
                 let link = socket.link.as_deref();
@@ -246,10 +248,29 @@ fn adopt(
 }
 
 impl Socket {
-    fn new(io: Box<dyn PacketSocket>, binding: Option<Binding>, link: Option<String>) -> Self {
+    pub(super) fn new(
+        io: Box<dyn PacketSocket>,
+        binding: Option<Binding>,
+        link: Option<String>,
+    ) -> Self {
         let bound = io.local_address().ip();
-        let waiting = VecDeque::new();
-        Self { io, bound, link, binding, waiting, waiting_bytes: 0, false_alarms: 0, stale: false }
+        Self {
+            io,
+            bound,
+            link,
+            binding,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            false_alarms: 0,
+            outlet: None,
+            stale: false,
+        }
+    }
+
+    /// Whether it sends from this address.
+    pub(super) fn serves(&self, local: IpAddr) -> bool {
+        self.bound == local
+            || (self.bound.is_unspecified() && self.bound.is_ipv4() == local.is_ipv4())
     }
 }
 

@@ -42,6 +42,7 @@ impl SocketSet {
             }
         }
         self.addresses = now;
+        self.refresh_outlets();
         for ip in std::mem::take(&mut changes.gained) {
             let index = index_in(&self.addresses, ip);
             let at = self.index_of(ip);

@@ -2,6 +2,7 @@
 
 mod bind;
 mod changes;
+mod outlets;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -11,6 +12,7 @@ use anabranch_proto::{Encapsulation, Instant, Transmit};
 
 pub(crate) use bind::{Wanted, WantedAddress};
 
+use self::outlets::Outlets;
 use crate::runtime::{
     Binding, Datagrams, LocalAddress, NetworkError, NetworkErrorKind, PacketSocket, TagMark,
     TransmitError,
@@ -46,6 +48,7 @@ pub(crate) struct SocketSet {
     /// Problems to report to the engine, in order.
     problems: Vec<Problem>,
     answers: Answers,
+    outlets: Outlets,
     pub(crate) statistics: EndpointStatistics,
 }
 
@@ -61,6 +64,8 @@ struct Socket {
     waiting_bytes: usize,
     /// Number of consecutive times that the socket was reported writable but blocked.
     false_alarms: u32,
+    /// Name and number of the interface over which it only sends.
+    outlet: Option<(String, u32)>,
     /// The interface that it is bound to was removed, and the socket could not be reopened.
     stale: bool,
 }
@@ -179,10 +184,7 @@ impl SocketSet {
 
     /// The socket that sends from this address.
     fn index_of(&self, local: IpAddr) -> Option<usize> {
-        self.sockets.iter().position(|socket| {
-            socket.bound == local
-                || (socket.bound.is_unspecified() && socket.bound.is_ipv4() == local.is_ipv4())
-        })
+        self.sockets.iter().position(|socket| socket.outlet.is_none() && socket.serves(local))
     }
 
     /// The encapsulation of packets.
@@ -218,7 +220,7 @@ impl SocketSet {
     /// Makes all sockets use separate queues for packets without this mark, if they support that.
     pub(crate) fn keep_apart(&mut self, mark: TagMark) {
         self.mark = Some(mark);
-        for socket in &self.sockets {
+        for socket in self.sockets.iter().filter(|socket| socket.outlet.is_none()) {
             let apart = socket.io.keep_apart(&mark);
             tracing::debug!(name: "transport:strangers", local = %socket.bound, apart);
         }
@@ -280,7 +282,8 @@ impl SocketSet {
 
     /// Sends a transmit, or queues it until its socket is writable.
     pub(crate) fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
-        let Some(index) = self.index_of(transmit.local) else {
+        let outlet = self.outlet_of(transmit);
+        let Some(index) = outlet.or_else(|| self.index_of(transmit.local)) else {
             let (local, remote) = (transmit.local, transmit.remote);
             self.problems.push(Problem::SendFailed { local, remote, quoted: start(bytes) });
             return;
@@ -313,7 +316,9 @@ impl SocketSet {
             let end = bytes.len().min(done + segments * segment_size);
             let contents = &bytes[done..end];
             let datagrams = Datagrams {
-                source: socket.bound.is_unspecified().then_some(transmit.local),
+                // The system has chosen a source for an outlet.
+                source: (socket.bound.is_unspecified() || socket.outlet.is_some())
+                    .then_some(transmit.local),
                 destination,
                 ecn: transmit.ecn,
                 segment_size,
@@ -349,6 +354,11 @@ impl SocketSet {
                         retried = true;
                         continue;
                     }
+                    if matches!(error, TransmitError::Failed(_))
+                        && let Some(main) = self.instead_of_outlet(index, transmit)
+                    {
+                        return done + self.try_send(main, transmit, &bytes[done..]);
+                    }
                     let first = &contents[..segment_size.min(contents.len())];
                     self.note_failure(transmit, first, error);
                     self.statistics.send_errors += count;
@@ -357,6 +367,13 @@ impl SocketSet {
             }
         }
         done
+    }
+
+    /// The socket to use from now on if this one is an outlet, which failed.
+    fn instead_of_outlet(&mut self, index: usize, transmit: &Transmit) -> Option<usize> {
+        self.sockets.get(index)?.outlet.as_ref()?;
+        self.avoid_outlet(transmit);
+        self.index_of(transmit.local)
     }
 
     /// Whether the latest report says that a datagram did not fit this host's interface.

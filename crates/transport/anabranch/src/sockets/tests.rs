@@ -28,6 +28,10 @@ struct World {
     /// Results of the next sends, which succeed after that.
     failures: VecDeque<TransmitError>,
     errors: VecDeque<NetworkError>,
+    /// Packets take another interface than that of their source.
+    strays: bool,
+    /// The interfaces of outlets that were opened.
+    outlets: Vec<String>,
     /// Source and datagrams of each send call.
     sent: Vec<(IpAddr, Vec<u8>)>,
 }
@@ -53,6 +57,8 @@ impl Default for World {
             always_writable: false,
             failures: VecDeque::new(),
             errors: VecDeque::new(),
+            strays: false,
+            outlets: Vec::new(),
             sent: Vec::new(),
         }
     }
@@ -104,6 +110,10 @@ impl Runtime for Fake {
     fn local_addresses(&self) -> io::Result<Vec<LocalAddress>> {
         Ok(self.world().present.clone())
     }
+
+    fn strays(&self, _: &LocalAddress, _: SocketAddr) -> bool {
+        self.world().strays
+    }
 }
 
 impl PacketSocket for FakeSocket {
@@ -151,6 +161,11 @@ impl PacketSocket for FakeSocket {
         self.world.lock().unwrap().segments.max(1)
     }
 
+    fn outlet(&self, interface: &str, _: SocketAddr) -> io::Result<Box<dyn PacketSocket>> {
+        self.world.lock().unwrap().outlets.push(interface.to_owned());
+        Ok(Box::new(Self { world: self.world.clone(), address: self.address }))
+    }
+
     fn next_error(&self) -> Option<NetworkError> {
         self.world.lock().unwrap().errors.pop_front()
     }
@@ -171,6 +186,7 @@ fn transmit(local: IpAddr, len: usize, segment_size: usize) -> Transmit {
         dont_fragment: true,
         out_of_the_blue: false,
         unverified: false,
+        roams: false,
     }
 }
 
@@ -515,4 +531,47 @@ fn an_endpoint_on_all_addresses_follows_them() {
     fake.world().present.push(removed);
     let changes = sockets.look_at_addresses(&fake).unwrap();
     assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1)], again: false });
+}
+
+#[test]
+fn outlets_live_as_long_as_their_interfaces() {
+    let fake = Fake::default();
+    fake.world().strays = true;
+    let mut sockets = bind(&fake, &[], 0).unwrap();
+    let transmit = Transmit { roams: true, ..transmit(ip(2), 3, 3) };
+    let send = |sockets: &mut SocketSet| {
+        sockets.find_outlet(&fake, Instant::ZERO, &transmit);
+        sockets.send(&transmit, b"abc");
+    };
+    send(&mut sockets);
+    send(&mut sockets);
+    assert_eq!((sockets.len(), &fake.world().outlets[..]), (2, &["eth1".to_owned()][..]));
+    // It has no address of its own to announce.
+    assert_eq!(ips(&sockets), [ip(1), ip(2)]);
+    // Another interface with the same name.
+    fake.world().present[1].index = 9;
+    sockets.look_at_addresses(&fake).unwrap();
+    assert_eq!(sockets.len(), 1);
+    send(&mut sockets);
+    assert_eq!((sockets.len(), fake.world().outlets.len()), (2, 2));
+    // With one interface, the system is not asked.
+    fake.world().present.remove(0);
+    sockets.look_at_addresses(&fake).unwrap();
+    send(&mut sockets);
+    assert_eq!(fake.world().sent.len(), 4);
+}
+
+#[test]
+fn an_outlet_that_fails_is_done_without() {
+    let fake = Fake::default();
+    fake.world().strays = true;
+    let mut sockets = bind(&fake, &[], 0).unwrap();
+    let transmit = Transmit { roams: true, ..transmit(ip(2), 3, 3) };
+    let unreachable = TransmitError::Failed(io::ErrorKind::NetworkUnreachable.into());
+    fake.world().failures.push_back(unreachable);
+    sockets.find_outlet(&fake, Instant::ZERO, &transmit);
+    sockets.send(&transmit, b"abc");
+    assert_eq!(fake.calls(), [3]);
+    assert!(sockets.take_problems().is_empty());
+    assert_eq!(sockets.outlet_of(&transmit), None);
 }

@@ -528,6 +528,7 @@ impl Endpoint {
             dont_fragment: len <= NEVER_FRAGMENTED,
             out_of_the_blue: whose == Whose::Unknown,
             unverified: true,
+            roams: false,
         };
         // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
         self.replies.push_back((transmit, bytes));

@@ -96,6 +96,7 @@ impl Association {
                 dont_fragment: !written.fragmentable,
                 out_of_the_blue: false,
                 unverified: !state.is_verified(),
+                roams: self.config.addresses.roam,
             });
         }
         // Control chunks are rare, so an idle association keeps no memory for them.
