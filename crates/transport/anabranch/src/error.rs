@@ -41,6 +41,9 @@ pub enum BindError {
     NoAddress,
     /// The same local address was given twice.
     DuplicateAddress(IpAddr),
+    /// No address can be added to this endpoint: it has those of the host, its sockets were passed in open, it has several
+    /// shards or sealed paths, or it is closed.
+    Fixed,
     /// The capture file could not be created.
     Capture {
         /// The file.
@@ -119,6 +122,9 @@ impl fmt::Display for BindError {
             }
             Self::Opened(source) => write!(f, "the socket given cannot be used: {source}"),
             Self::NoAddress => f.write_str("this host has no usable IP address: check its links"),
+            Self::Fixed => f.write_str(
+                "no address can be added to this endpoint: give addresses when it is bound",
+            ),
             Self::DuplicateAddress(ip) => {
                 write!(f, "the local address {ip} is given twice: by its addresses a path is known")
             }

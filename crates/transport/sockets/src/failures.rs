@@ -9,6 +9,7 @@ impl From<BindError> for Error {
         match error {
             BindError::Socket { source, .. } | BindError::Raw { source, .. } => source.into(),
             BindError::Interfaces(source) | BindError::Opened(source) => source.into(),
+            BindError::Fixed => Self::NotSupported,
             BindError::NoAddress => Self::AddressNotAvailable,
             BindError::DuplicateAddress(_) => Self::Invalid,
             _ => Self::Io,

@@ -20,7 +20,7 @@ use crate::buffers::BufferPool;
 use crate::capture::Capture;
 use crate::runtime::{AddressWatch, Batch, NetworkError, NetworkErrorKind, Timer};
 use crate::shared::{Guard, Handed, Shared};
-use crate::sockets::{Problem, SocketSet};
+use crate::sockets::{OpenedSocket, Problem, SocketSet};
 use crate::strangers::Strangers;
 
 pub(crate) use siblings::Siblings;
@@ -80,6 +80,8 @@ pub(crate) struct Driver {
     address_watch: Option<Box<dyn AddressWatch>>,
     /// When the host's addresses are read again even without a notification of a change.
     look_at_addresses: Option<Instant>,
+    /// Sockets for more addresses, taken from the shared state.
+    opened: Vec<OpenedSocket>,
     /// The deadline that the timer is set to.
     armed: Option<Instant>,
     /// Transmits taken from the engine, and their bytes in sequence.
@@ -123,6 +125,7 @@ impl Driver {
             timer,
             address_watch,
             look_at_addresses,
+            opened: Vec::new(),
             armed: None,
             taken: Vec::new(),
             bytes: Vec::new(),
@@ -141,6 +144,10 @@ impl Driver {
             guard.statistics = self.sockets.statistics;
             woke |= guard.wakes_somebody();
             drop(guard);
+            for opened in self.opened.drain(..) {
+                self.sockets.add(opened);
+                self.look_at_addresses = Some(now);
+            }
             self.send_taken(now);
             if !more {
                 return woke;
@@ -151,6 +158,7 @@ impl Driver {
 
     /// Collects transmits and events of the engine. Returns whether there may be more.
     fn take(&mut self, guard: &mut Guard<'_>, now: Instant) -> bool {
+        self.opened.append(&mut guard.opened);
         let segments = self.sockets.max_segments();
         self.taken.append(&mut guard.unsent.transmits);
         self.bytes.append(&mut guard.unsent.bytes);

@@ -245,7 +245,8 @@ impl Builder {
             if let Some(file) = &event_log {
                 engine.set_log(file.log((count > 1).then_some(index)));
             }
-            let shared = Shared::new(engine, runtime.clone(), sockets.udp_port());
+            let shared =
+                Shared::new(engine, runtime.clone(), sockets.udp_port(), sockets.pattern());
             #[cfg(feature = "seal")]
             let shared = shared.sealed(self.config.shim > 0);
             shared.lock().addresses = sockets.addresses().to_vec();

@@ -14,10 +14,11 @@ use anabranch_proto::ConnectRequest;
 use anabranch_proto::config::ConfigError;
 
 use crate::association::Association;
-use crate::error::{AssociationError, ConnectError, ListenError};
+use crate::error::{AssociationError, BindError, ConnectError, ListenError};
 use crate::options::{ConnectOptions, LINGER, ListenOptions, Remotes};
 use crate::shards;
 use crate::shared::{ListenerState, Shared, State};
+use crate::sockets::OpenedSocket;
 use crate::state::{AssociationState, Phase};
 use crate::statistics::EndpointStatistics;
 use crate::wakers::Key;
@@ -81,6 +82,40 @@ impl Endpoint {
     /// A local address of this endpoint with this port. The scope of a link-local one is the number of its interface.
     pub fn local_address(&self, ip: IpAddr, port: u16) -> SocketAddr {
         self.inner.first().lock().with_scope(ip, ip, port)
+    }
+
+    /// Opens a socket for one more address of this host, if the [builder](Builder::local_addresses) was given addresses. New
+    /// associations use it from now on. Those that are up do not, except with the option `roam`:
+    /// [`Association::add_address`] adds it to one of them.
+    ///
+    /// # Errors
+    /// The system refuses, or the endpoint has the address. An endpoint on all addresses follows them by itself; one with
+    /// several shards, sealed paths or sockets that were passed in open takes no further ones
+    /// ([`BindError::Fixed`]).
+    pub fn add_local_address(&self, ip: IpAddr) -> Result<(), BindError> {
+        let shared = self.inner.first();
+        let pattern = shared.pattern.as_ref().ok_or(BindError::Fixed)?;
+        // The system is asked without the lock. It gives an address and port to one socket only.
+        let known = |guard: &State| guard.addresses.iter().any(|address| address.ip == ip);
+        if known(&shared.lock()) {
+            return Err(BindError::DuplicateAddress(ip));
+        }
+        let opened = OpenedSocket::open(&*shared.runtime, pattern, ip)?;
+        let now = shared.runtime.now();
+        let mut guard = shared.lock();
+        if known(&guard) {
+            return Err(BindError::DuplicateAddress(ip));
+        }
+        if guard.closing {
+            return Err(BindError::Fixed);
+        }
+        let mut general = guard.engine.local_addresses().to_vec();
+        general.push(ip);
+        guard.engine.set_local_addresses(now, &general);
+        guard.addresses.push(opened.address.clone());
+        guard.opened.push(opened);
+        guard.wake_driver();
+        Ok(())
     }
 
     /// Accepts associations on an SCTP port.

@@ -20,7 +20,8 @@ use anabranch_proto::config::IpVersions;
 use anabranch_proto::{AssociationId, Instant, Transmit};
 
 use crate::numbers::NumberMap;
-use crate::runtime::{LocalAddress, Runtime};
+use crate::runtime::{Binding, LocalAddress, Runtime};
+use crate::sockets::OpenedSocket;
 use crate::state::{AssociationState, Last};
 use crate::statistics::EndpointStatistics;
 use crate::wakers::WakerSet;
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) runtime: Arc<dyn Runtime>,
     /// The UDP port of all local addresses; 0 for IP protocol 132.
     pub(crate) udp_port: u16,
+    /// How a socket for another address is opened; `None` if there can be none.
+    pub(crate) pattern: Option<Binding>,
     /// Addresses are numbers of sealed paths.
     #[cfg(feature = "seal")]
     pub(crate) is_sealed: bool,
@@ -62,6 +65,8 @@ pub(crate) struct State {
     pub(crate) handed: HandedQueue,
     /// The endpoint's addresses, with their interfaces.
     pub(crate) addresses: Vec<LocalAddress>,
+    /// Sockets that were opened for more addresses, until the driver takes them.
+    pub(crate) opened: Vec<OpenedSocket>,
     driver: Option<Waker>,
     /// The driver has been woken and has not read the state since.
     driver_woken: bool,
@@ -134,6 +139,7 @@ impl Shared {
         engine: anabranch_proto::Endpoint,
         runtime: Arc<dyn Runtime>,
         udp_port: u16,
+        pattern: Option<Binding>,
     ) -> Self {
         let state = State {
             engine,
@@ -148,6 +154,7 @@ impl Shared {
             statistics: EndpointStatistics::default(),
             handed: HandedQueue::default(),
             addresses: Vec::new(),
+            opened: Vec::new(),
             driver: None,
             driver_woken: false,
             wakes: Vec::new(),
@@ -157,6 +164,7 @@ impl Shared {
             state: Mutex::new(state),
             runtime,
             udp_port,
+            pattern,
             #[cfg(feature = "seal")]
             is_sealed: false,
         }

@@ -43,7 +43,62 @@ pub(crate) struct WantedAddress {
     pub(crate) link: Option<String>,
 }
 
+/// A socket for one more address of an endpoint.
+#[derive(Debug)]
+pub(crate) struct OpenedSocket {
+    io: Box<dyn PacketSocket>,
+    binding: Binding,
+    pub(crate) address: LocalAddress,
+}
+
+impl OpenedSocket {
+    /// Opens a socket for an address of this host, like the endpoint's others, which `pattern` describes.
+    pub(crate) fn open(
+        runtime: &dyn Runtime,
+        pattern: &Binding,
+        ip: IpAddr,
+    ) -> Result<Self, BindError> {
+        let present = runtime.local_addresses().map_err(BindError::Interfaces)?;
+        let wanted = [WantedAddress { ip, link: None }];
+        let interface = pattern.interface.as_deref();
+        let plan = Plan::new(pattern.encapsulation, &wanted, interface, &present)?;
+        let mut address = plan.bindings.first().map_or(pattern.address, |(b, _)| b.address);
+        address.set_port(pattern.address.port());
+        let binding = Binding { address, ..pattern.clone() };
+        let io = runtime.bind(&binding).map_err(|source| refused(&binding, source))?;
+        let known = present.into_iter().find(|address| address.ip == ip);
+        // An address of the loopback network need not be listed.
+        let gone = || LocalAddress { ip, interface: String::new(), index: 0 };
+        Ok(Self { io, binding, address: known.unwrap_or_else(gone) })
+    }
+}
+
+/// The error for a socket that could not be opened.
+fn refused(binding: &Binding, source: io::Error) -> BindError {
+    let address = binding.address;
+    match binding.encapsulation {
+        Encapsulation::Udp => BindError::Socket { address, source },
+        Encapsulation::Ip => BindError::Raw { address: address.ip(), source },
+    }
+}
+
 impl SocketSet {
+    /// How a socket for another address is to be opened: only if each address has its own, all of which this library has
+    /// opened.
+    pub(crate) fn pattern(&self) -> Option<Binding> {
+        let first = self.sockets.first().filter(|socket| !socket.bound.is_unspecified())?;
+        first.binding.clone().filter(|binding| binding.shard.is_none())
+    }
+
+    /// Takes a socket for one more address.
+    pub(crate) fn add(&mut self, opened: OpenedSocket) {
+        let OpenedSocket { io, binding, address: _ } = opened;
+        if let Some(mark) = &self.mark {
+            io.keep_apart(mark);
+        }
+        self.sockets.push(Socket::new(io, Some(binding), None));
+    }
+
     /// Opens one socket for each local address, or one for each IP version if no addresses are
     /// given. All have the same UDP port, unless they use IP protocol 132.
     pub(crate) fn bind(runtime: &dyn Runtime, wanted: Wanted) -> Result<Self, BindError> {
@@ -204,11 +259,7 @@ impl Plan {
                 }
                 Err(source) => {
                     let in_use = source.kind() == io::ErrorKind::AddrInUse;
-                    let address = binding.address;
-                    let error = match binding.encapsulation {
-                        Encapsulation::Udp => BindError::Socket { address, source },
-                        Encapsulation::Ip => BindError::Raw { address: address.ip(), source },
-                    };
+                    let error = refused(&binding, source);
                     if self.all_needed || in_use {
                         return Err(error);
                     }

@@ -10,7 +10,7 @@ use std::task::Context;
 
 use anabranch_proto::{Encapsulation, Instant, Transmit};
 
-pub(crate) use bind::{Wanted, WantedAddress};
+pub(crate) use bind::{OpenedSocket, Wanted, WantedAddress};
 
 use self::outlets::Outlets;
 use crate::runtime::{

@@ -46,10 +46,15 @@ impl State {
     ) -> Result<(), Error> {
         let endpoint = self.endpoint.as_ref().ok_or(Error::NotSupported)?.endpoint();
         let here = endpoint.local_addresses();
-        if addresses.iter().any(|address| !here.contains(&address.ip())) {
-            return Err(Error::NotSupported);
-        }
         let mut outcome = Err(Error::NotSupported);
+        for ip in addresses.iter().map(SocketAddr::ip).filter(|ip| !here.contains(ip)) {
+            if change == AddressChange::Removed {
+                return Err(Error::NotSupported);
+            }
+            // Later associations have it, also if those that are up cannot change.
+            endpoint.add_local_address(ip)?;
+            outcome = Ok(());
+        }
         for association in self.peers.values().filter_map(|peer| peer.association.as_ref()) {
             for local in addresses.iter().map(SocketAddr::ip) {
                 let asked = match change {

@@ -67,12 +67,12 @@ impl Socket {
     }
 
     /// `sctp_bindx` with SCTP_BINDX_ADD_ADDR: adds local addresses, or binds the socket (RFC 6458 section 9.1). Once the
-    /// socket has been used, it asks the peers of its associations to agree (RFC 5061), and does not wait for them. Then
-    /// the addresses must be among those that the socket was bound to when it was first used.
+    /// socket has been used, it asks the peers of its associations to agree (RFC 5061), and does not wait for them; later
+    /// associations, also of other sockets with the same binding, have the addresses from the start.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind). Once the socket has been used: [`Error::NotSupported`]: no association can change its
-    /// addresses, or the socket does not receive at one of them. [`Error::AddressInUse`]: an association has it.
+    /// As [`bind`](Self::bind). Once the socket has been used: [`Error::NotSupported`]: the socket has these addresses
+    /// or has all of the host, and no association can change. [`Error::AddressInUse`]: an association has it.
     /// [`Error::NoBuffers`]: too many requests wait.
     pub fn bind_more(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
         if self.with(|state| state.bound.is_none() && !state.listening && !state.used) {
