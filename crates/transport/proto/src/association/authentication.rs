@@ -52,6 +52,9 @@ struct Agreed {
     required: ChunkTypes,
     /// Chunks that the peer accepts only if they are authenticated.
     wanted: ChunkTypes,
+    /// Whether a chunk that may be in any packet is among them.
+    requires_bundled: bool,
+    wants_bundled: bool,
     /// The algorithm that the peer prefers.
     algorithm: HmacAlgorithm,
     /// The MAC with the active key.
@@ -89,6 +92,11 @@ impl Screen {
     /// Whether what begins `at` this byte of the packet is authentic.
     pub(crate) fn has_authenticated(&self, at: usize) -> bool {
         at >= self.authentic_from && at < self.ends_at
+    }
+
+    /// Whether it may withhold a chunk.
+    pub(crate) fn withholds(&self) -> bool {
+        self.ends_at != usize::MAX || !self.required.is_empty()
     }
 
     /// Whether a chunk of this type is read that begins `at` this byte of the packet.
@@ -158,8 +166,20 @@ impl Authentication {
         self.agreed = vectors.peer.algorithm().map(|algorithm| {
             let (required, wanted) = (vectors.own.chunks(), vectors.peer.chunks());
             let (sending, receiving, heard) = (None, None, None);
-            let mut agreed =
-                Agreed { vectors, required, wanted, algorithm, sending, receiving, heard };
+            let bundled = ChunkTypes::of(BUNDLED);
+            let (requires_bundled, wants_bundled) =
+                (required.meets(&bundled), wanted.meets(&bundled));
+            let mut agreed = Agreed {
+                vectors,
+                required,
+                wanted,
+                requires_bundled,
+                wants_bundled,
+                algorithm,
+                sending,
+                receiving,
+                heard,
+            };
             agreed.derive(keys);
             agreed
         });
@@ -227,10 +247,16 @@ impl Authentication {
     // req: rfc4895 6.2 "This means that a sender MUST bundle"
     // req: rfc4895 6.2 "one of them MUST be selected for"
     fn authenticate(&mut self, key: u16, packet: &mut PacketWriter<'_>) {
-        let Some(Agreed { wanted, algorithm, sending: Some(mac), .. }) = &self.agreed else {
+        let Some(agreed) = &self.agreed else { return };
+        let Agreed { wanted, wants_bundled, algorithm, sending: Some(mac), .. } = agreed else {
             return;
         };
-        if wanted.is_empty() || !packet.chunks().flatten().any(|chunk| wanted.has(chunk.kind)) {
+        // If data does not matter, neither does what follows it: control chunks come before.
+        let mut chunks = packet
+            .chunks()
+            .flatten()
+            .take_while(|chunk| *wants_bundled || !matches!(chunk.kind, kind::DATA | kind::I_DATA));
+        if wanted.is_empty() || !chunks.any(|chunk| wanted.has(chunk.kind)) {
             return;
         }
         let auth = Auth {
@@ -368,6 +394,12 @@ impl Association {
         agreed.is_some_and(|agreed| agreed.required.has(kind))
     }
 
+    /// Whether a chunk that may be in any packet is accepted only if it is authenticated.
+    pub(super) fn requires_bundled(&self) -> bool {
+        let agreed = self.authentication.as_ref().and_then(|state| state.agreed.as_ref());
+        agreed.is_some_and(|agreed| agreed.requires_bundled)
+    }
+
     /// Authenticates a packet that is ready.
     #[inline]
     pub(super) fn authenticate(&mut self, packet: &mut PacketWriter<'_>) {
@@ -384,13 +416,12 @@ impl Association {
     /// Bytes to keep free in a packet for a path with data and what goes with it: in every packet, and in the next one,
     /// which may have control chunks.
     pub(super) fn room_to_authenticate_data(&self, path: PathId) -> (usize, usize) {
-        let Some(state) = &self.authentication else { return (0, 0) };
-        let always = state.room(&ChunkTypes::of(BUNDLED));
-        let mut next = ChunkTypes::of(BUNDLED);
-        for (_, control) in self.outbox.chunks.iter().filter(|(target, _)| *target == path) {
-            next.insert(control.kind());
-        }
-        (always, state.room(&next))
+        let agreed = self.authentication.as_ref().and_then(|state| state.agreed.as_ref());
+        let Some(agreed) = agreed else { return (0, 0) };
+        let mut queued = self.outbox.chunks.iter().filter(|(target, _)| *target == path);
+        let wanted = |(_, control): &(PathId, Control)| agreed.wanted.has(control.kind());
+        let room = |is_needed| if is_needed { AUTH_HEADER + agreed.algorithm.length() } else { 0 };
+        (room(agreed.wants_bundled), room(agreed.wants_bundled || queued.any(wanted)))
     }
 
     /// Makes room for AUTH chunks in the packets of all paths, if data is authenticated.

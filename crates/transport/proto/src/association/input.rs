@@ -7,7 +7,7 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
-use super::authentication::{Rest, Screened};
+use super::authentication::{Rest, Screen, Screened};
 use super::news::LONGEST_CAUSE;
 use super::state::State;
 use super::{Association, Control};
@@ -134,12 +134,19 @@ impl Association {
         }
 
         let answers_before = if rest.skip > 0 { 0 } else { self.outbox.chunks.len() };
+        let mut contents = Contents::of(rest.chunks(packet, Screen::OPEN));
         let (screen, trouble) = match rest.screen {
             Some(screen) => (screen, None),
+            // The common packets cost nothing while only requests are authenticated.
+            None if contents.plain && rest.skip == 0 && !self.requires_bundled() => {
+                (Screen::OPEN, None)
+            }
             None => self.screen(packet),
         };
         let chunks = rest.chunks(packet, screen);
-        let contents = Contents::of(chunks.clone());
+        if screen.withholds() {
+            contents = Contents::of(chunks.clone());
+        }
         self.begin_answers(path, contents.data > 0);
         self.answer_trouble(path, trouble);
         self.on_echoes(now, path, chunks.clone(), contents.echo);
@@ -638,17 +645,25 @@ struct Contents {
     abort: bool,
     /// There is an ECNE.
     echo: bool,
+    /// There is nothing but data and acknowledgements.
+    plain: bool,
 }
 
 impl Contents {
     // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
     fn of(chunks: Screened<'_>) -> Self {
-        let mut contents = Self { data: 0, abort: false, echo: false };
+        use anabranch_wire::kind;
+        let mut contents = Self { data: 0, abort: false, echo: false, plain: true };
         for chunk in chunks.map_while(Result::ok) {
-            let kinds = [anabranch_wire::kind::DATA, anabranch_wire::kind::I_DATA];
-            contents.data += usize::from(kinds.contains(&chunk.kind));
-            contents.abort |= chunk.kind == anabranch_wire::kind::ABORT;
-            contents.echo |= chunk.kind == anabranch_wire::kind::ECNE;
+            match chunk.kind {
+                kind::DATA | kind::I_DATA => contents.data += 1,
+                kind::SACK | kind::NR_SACK => {}
+                other => {
+                    contents.plain = false;
+                    contents.abort |= other == kind::ABORT;
+                    contents.echo |= other == kind::ECNE;
+                }
+            }
         }
         contents
     }
