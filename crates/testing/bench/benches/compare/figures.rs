@@ -5,9 +5,15 @@ use std::process::Command;
 use anabranch_bench::suite::{Options, Target};
 use anabranch_peers::transfer::Load;
 use anabranch_peers::{Config, Kind, Network, Tuning};
+use anabranch_proto::MultipathMode;
 
 use crate::abandon;
+use crate::copies;
+use crate::cpu::Stopwatch;
 use crate::ends::{self, Ends, MANY, SHARED, Task};
+use crate::engine;
+use crate::handover;
+use crate::hashes;
 use crate::interleave;
 use crate::measure::{self, Copies, Sample};
 
@@ -42,6 +48,10 @@ enum Subject {
     Ends(Ends),
     /// anabranch with or without what the figure is about.
     With(bool),
+    /// anabranch over this many paths.
+    Paths(u8, MultipathMode),
+    /// The MACs of the packets alone.
+    Hashes,
 }
 
 /// An engine with its settings.
@@ -68,6 +78,11 @@ const fn setting(kind: Kind) -> Engine {
 /// anabranch with or without what the figure is about.
 const fn with(name: &'static str, on: bool) -> Entry {
     Entry { name, subject: Subject::With(on) }
+}
+
+/// anabranch over this many paths.
+const fn over(name: &'static str, paths: u8, mode: MultipathMode) -> Entry {
+    Entry { name, subject: Subject::Paths(paths, mode) }
 }
 
 /// An entry of two processes.
@@ -119,6 +134,14 @@ enum What {
     ShortMessage,
     /// CPU nanoseconds of the sender for each message that is given.
     GivenMessage,
+    /// DATA packets per CPU second over several paths.
+    Paths,
+    /// Virtual milliseconds without a delivery while a host changes networks.
+    Handover,
+    /// Virtual milliseconds that small messages need over two lossy paths.
+    CopiedMessage,
+    /// The part of a bulk transfer that copies beside it take.
+    CopiesCost,
     /// The output of the program `idle-bytes`. It is a separate program because its allocator
     /// counts, which would slow down engines in proportion to their allocations.
     IdleBytes,
@@ -158,7 +181,29 @@ const AUTH_OF_REQUESTS: &[Entry] = &[
 const AUTH_OF_DATA: &[Entry] = &[
     by_the_book("data authenticated", Tuning::AuthenticatedData),
     by_the_book("nothing", Tuning::Unpaced),
+    Entry { name: "MACs alone", subject: Subject::Hashes },
 ];
+
+const PATHS: &[Entry] = &[
+    over("two, CMT", 2, MultipathMode::Cmt),
+    over("one path", 1, MultipathMode::Off),
+    over("two, CMT-PF", 2, MultipathMode::CmtPf),
+];
+
+/// Names for several figures.
+pub(crate) const GROUPS: &[(&str, &[&str])] = &[(
+    "addresses",
+    &[
+        "engine_1k",
+        "idle_bytes",
+        "auth_idle",
+        "auth_data_16k",
+        "handover_gap",
+        "copies_p99",
+        "copies_cost",
+        "multipath",
+    ],
+)];
 
 /// Every figure, in the order of execution.
 pub(crate) const ALL: &[Figure] = &[
@@ -282,6 +327,39 @@ pub(crate) const ALL: &[Figure] = &[
         entries: AUTH_OF_DATA,
         target: Target::AtLeast(0.45),
         what: What::Megabytes { message: 16384, network: CLEAN },
+    },
+    Figure {
+        key: "handover_gap",
+        title: "longest gap while a host changes from a network of 20 ms to one of 60 ms, 20 Mb/s",
+        unit: "virtual ms",
+        entries: &[with("make first", true)],
+        // Two round trips of the new network.
+        target: Target::AtMost(120.0),
+        what: What::Handover,
+    },
+    Figure {
+        key: "copies_p99",
+        title: "256 bytes over paths of 20 and 30 ms that lose 3 %, copied or on the better one: slowest of a hundred",
+        unit: "virtual ms",
+        entries: &[with("copies", true), with("better path", false)],
+        target: Target::AtMost(0.35),
+        what: What::CopiedMessage,
+    },
+    Figure {
+        key: "copies_cost",
+        title: "part that a bulk transfer beside them loses, at most the share that is set for copies",
+        unit: "",
+        entries: &[with("copies", true)],
+        target: Target::AtMost(0.25),
+        what: What::CopiesCost,
+    },
+    Figure {
+        key: "multipath",
+        title: "messages of 1,400 bytes in memory over two paths and over one",
+        unit: "packets per CPU second",
+        entries: PATHS,
+        target: Target::AtLeast(0.7),
+        what: What::Paths,
     },
     Figure {
         key: "interleave_p99",
@@ -478,11 +556,23 @@ impl Figure {
                 }
             }
             What::IdleBytes => samples = vec![vec![idle_bytes()?]],
+            What::Handover => samples = vec![vec![handover::gap()?]],
+            What::CopiesCost => samples = vec![vec![copies::cost(options.quick)?]],
+            What::CopiedMessage => {
+                for (entry, samples) in self.entries.iter().zip(&mut samples) {
+                    let value = copies::p99(entry.with()?, options.quick)?;
+                    samples.push(Sample { value, cpu: 0.0, notes: Vec::new() });
+                }
+            }
+            What::Paths => samples = over_paths(self.entries, options)?,
             _ => {
                 // The first round does not count: it lets the allocator get its memory.
                 for turn in 0..=options.runs {
                     for (entry, samples) in self.entries.iter().zip(&mut samples) {
-                        let sample = self.sample(entry.engine()?, options)?;
+                        let sample = match entry.subject {
+                            Subject::Hashes => hashes::rate(cpu_seconds(options))?,
+                            _ => self.sample(entry.engine()?, options)?,
+                        };
                         if turn > 0 {
                             samples.push(sample);
                         }
@@ -502,7 +592,11 @@ impl Figure {
             | What::IdleBytes
             | What::Ends(_)
             | What::ShortMessage
-            | What::GivenMessage => {
+            | What::GivenMessage
+            | What::Paths
+            | What::Handover
+            | What::CopiedMessage
+            | What::CopiesCost => {
                 return Err("is not measured in CPU time".into());
             }
         };
@@ -514,7 +608,7 @@ impl Figure {
             config.send_buffer = 256 << 10;
         }
         let load = Load { ordered: entry.ordered, ..Load::messages_of(message) };
-        let seconds = if options.quick { 0.05 } else { 0.5 };
+        let seconds = cpu_seconds(options);
         let copies = match self.what {
             What::PerPacket { .. } => Copies::Uncounted,
             _ => Copies::None,
@@ -566,6 +660,29 @@ impl Engine {
             ..Config::default()
         }
     }
+}
+
+/// CPU seconds of a run.
+fn cpu_seconds(options: &Options) -> f64 {
+    if options.quick { 0.05 } else { 0.5 }
+}
+
+fn over_paths(entries: &[Entry], options: &Options) -> Result<Vec<Vec<Sample>>, String> {
+    let pair = |entry: &Entry| match entry.subject {
+        Subject::Paths(paths, mode) => engine::Pair::new(paths, mode),
+        _ => Err(format!("{} is not a number of paths", entry.name)),
+    };
+    let mut pairs = entries.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
+    let mut samples = vec![Vec::new(); pairs.len()];
+    for _ in 0..options.runs {
+        for (pair, samples) in pairs.iter_mut().zip(&mut samples) {
+            let watch = Stopwatch::start();
+            let value = engine::measure(pair, options.quick)?;
+            let notes = vec![("first_path", pair.first_share().unwrap_or(0.0))];
+            samples.push(Sample { value, cpu: watch.seconds(), notes });
+        }
+    }
+    Ok(samples)
 }
 
 fn rates(entry: &Engine, message: usize, options: &Options) -> Result<Vec<Sample>, String> {

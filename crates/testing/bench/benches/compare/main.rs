@@ -10,9 +10,14 @@
 #![forbid(unsafe_code)]
 
 mod abandon;
+mod copies;
 mod cpu;
 mod ends;
+#[path = "../multipath/engine.rs"]
+mod engine;
 mod figures;
+mod handover;
+mod hashes;
 mod interleave;
 mod measure;
 mod report;
@@ -22,6 +27,12 @@ use std::process::ExitCode;
 use anabranch_bench::suite::Suite;
 
 fn main() -> ExitCode {
-    let suite = Suite { name: "compare", figures: figures::ALL, runs: 5, takes_program: false };
+    let suite = Suite {
+        name: "compare",
+        figures: figures::ALL,
+        groups: figures::GROUPS,
+        runs: 5,
+        takes_program: false,
+    };
     suite.main(std::env::args_os().skip(1))
 }

@@ -30,6 +30,12 @@ fn main() -> ExitCode {
             }
         };
     }
-    let suite = Suite { name: "emulator", figures: figures::ALL, runs: 3, takes_program: true };
+    let suite = Suite {
+        name: "emulator",
+        figures: figures::ALL,
+        groups: &[],
+        runs: 3,
+        takes_program: true,
+    };
     suite.main(arguments)
 }

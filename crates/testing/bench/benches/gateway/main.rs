@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use anabranch_bench::suite::Suite;
 
 fn main() -> ExitCode {
-    let suite = Suite { name: "gateway", figures: figures::ALL, runs: 3, takes_program: true };
+    let suite =
+        Suite { name: "gateway", figures: figures::ALL, groups: &[], runs: 3, takes_program: true };
     suite.main(std::env::args_os().skip(1))
 }

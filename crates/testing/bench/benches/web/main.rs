@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use anabranch_bench::suite::Suite;
 
 fn main() -> ExitCode {
-    let suite = Suite { name: "web", figures: figures::ALL, runs: 5, takes_program: true };
+    let suite =
+        Suite { name: "web", figures: figures::ALL, groups: &[], runs: 5, takes_program: true };
     suite.main(std::env::args_os().skip(1))
 }

@@ -81,6 +81,8 @@ pub struct Suite<F: 'static> {
     pub name: &'static str,
     /// Its figures, in the order in which they are measured.
     pub figures: &'static [F],
+    /// Names for several figures, for `--only`.
+    pub groups: &'static [(&'static str, &'static [&'static str])],
     /// The default number of measurements of each figure.
     pub runs: usize,
     /// Whether it has the option `--program`.
@@ -100,6 +102,9 @@ impl<F: Figure> Suite<F> {
         if options.list {
             for figure in self.figures {
                 println!("{:<20} {}", figure.key(), figure.title());
+            }
+            for (name, keys) in self.groups {
+                println!("{name:<20} {}", keys.join(","));
             }
             return ExitCode::SUCCESS;
         }

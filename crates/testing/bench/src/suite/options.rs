@@ -83,6 +83,10 @@ impl Options {
 
     fn add<F: Figure>(&mut self, suite: &Suite<F>, keys: &str) -> Result<(), String> {
         for key in keys.split(',').filter(|key| !key.is_empty()) {
+            if let Some((_, keys)) = suite.groups.iter().find(|(name, _)| *name == key) {
+                self.add(suite, &keys.join(","))?;
+                continue;
+            }
             if !suite.figures.iter().any(|figure| figure.key() == key) {
                 return Err(format!("there is no figure '{key}'; --list shows them all"));
             }
@@ -132,7 +136,13 @@ mod tests {
     }
 
     fn parse(arguments: &[&str], takes_program: bool) -> Result<Options, String> {
-        let suite = Suite { name: "suite", figures: &[One("a"), One("b")], runs: 5, takes_program };
+        let suite = Suite {
+            name: "suite",
+            figures: &[One("a"), One("b"), One("c")],
+            groups: &[("both", &["a", "b"])],
+            runs: 5,
+            takes_program,
+        };
         Options::parse(&suite, arguments.iter().map(OsString::from))
     }
 
@@ -143,6 +153,8 @@ mod tests {
         assert!(options.wants("a") && options.wants("b"));
         let options = parse(&["--only", "b,", "--quick"], false).unwrap();
         assert_eq!((options.runs, options.wants("a"), options.wants("b")), (1, false, true));
+        let options = parse(&["--only", "both"], false).unwrap();
+        assert_eq!(["a", "b", "c"].map(|key| options.wants(key)), [true, true, false]);
         assert_eq!(parse(&["--quick", "--runs", "7"], false).unwrap().runs, 7);
         // Tests of all targets only check that the program runs.
         assert!(parse(&[], false).unwrap().list);
@@ -151,7 +163,7 @@ mod tests {
         for (wrong, reason) in [
             (&["--runs", "0"][..], "from 1 to 1000"),
             (&["--runs", "many"], "from 1 to 1000"),
-            (&["--only", "c"], "there is no figure 'c'"),
+            (&["--only", "d"], "there is no figure 'd'"),
             (&["--program", "x"], "--program"),
             (&["more"], "more"),
         ] {

@@ -8,7 +8,7 @@ use anabranch_sim::{
     Instant, LinkConfig, Loss, Network, Probability, QueueLimit, Transfer, Workload,
 };
 
-use crate::network::{profile, text};
+use crate::measure::Sample;
 
 /// One-way delays of the paths in milliseconds, for round trips of 20 and 30 ms. Each has 10 Mb/s, a queue of 100 packets, and loses 3 % in each
 /// direction.
@@ -67,38 +67,43 @@ fn run(
     Ok(Ran { p99, bulk: bulk.map_or(0, |bulk| network.transfer(bulk).bytes) })
 }
 
-pub(crate) fn compare(quick: bool) -> Result<(), String> {
-    let messages = if quick { 500 } else { 10_000 };
-    let [near, far] = DELAYS;
-    let once = profile("default")?;
+fn messages(quick: bool) -> u64 {
+    if quick { 500 } else { 10_000 }
+}
+
+/// The default options, without and with copies.
+fn configs() -> Result<[AssociationConfig; 2], String> {
+    let once = AssociationConfig::profile("default").ok_or("there is no profile default")?;
     let mut copies = once.clone();
     copies.paths.copies_up_to = Some(MESSAGE);
-    let share = f64::from(copies.paths.copies_share) / 100.0;
-    println!("{MESSAGE}-byte messages, two paths that lose 3 %, {near} and {far} ms one way");
-    let single = run([near, far], &once, false, messages)?;
-    let other = run([far, near], &once, false, messages)?;
-    let both = run([near, far], &copies, false, messages)?;
-    let millis = |ran: &Ran| ran.p99.as_secs_f64() * 1e3;
-    println!(
-        "p99 near {:.1} ms, far {:.1}, copies {:.1}",
-        millis(&single),
-        millis(&other),
-        millis(&both)
-    );
-    println!("copies_p99 {:.2}", millis(&both) / millis(&single).min(millis(&other)));
-    let mut cost: f64 = 0.0;
-    for mode in [MultipathMode::Off, MultipathMode::CmtPf] {
-        let [once, copies] = [&once, &copies].map(|config| config.clone().with_multipath(mode));
-        let without = run([near, far], &once, true, messages)?;
-        let with = run([near, far], &copies, true, messages)?;
-        let lost = 1.0 - with.bulk as f64 / without.bulk as f64;
-        println!(
-            "beside bulk, multipath {mode}: p99 {:.1} ms, copies {:.1}; bulk loses {lost:.3}",
-            millis(&without),
-            millis(&with)
-        );
-        cost = cost.max(lost);
-    }
-    println!("copies_cost {cost:.3} of a share of {share:.2}");
-    Ok(())
+    Ok([once, copies])
+}
+
+/// The 99th percentile of the delay in milliseconds: with copies on both paths, or on the better path alone.
+pub(crate) fn p99(copied: bool, quick: bool) -> Result<f64, String> {
+    let [once, copies] = configs()?;
+    let [near, far] = DELAYS;
+    let run = |delays, config| run(delays, config, false, messages(quick)).map(|ran| ran.p99);
+    let p99 = match copied {
+        true => run([near, far], &copies)?,
+        false => run([near, far], &once)?.min(run([far, near], &once)?),
+    };
+    Ok(p99.as_secs_f64() * 1e3)
+}
+
+/// The part of its bytes that a bulk transfer loses to the copies beside it, on one path or on both: the larger one.
+pub(crate) fn cost(quick: bool) -> Result<Sample, String> {
+    let cost = |mode| -> Result<f64, String> {
+        let [without, with] = configs()?.map(|config| {
+            let config = config.with_multipath(mode);
+            run(DELAYS, &config, true, messages(quick)).map(|ran| ran.bulk as f64)
+        });
+        Ok(1.0 - with? / without?)
+    };
+    let (one, both) = (cost(MultipathMode::Off)?, cost(MultipathMode::CmtPf)?);
+    Ok(Sample { value: one.max(both), cpu: 0.0, notes: vec![("one_path", one), ("both", both)] })
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
