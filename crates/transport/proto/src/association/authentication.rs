@@ -110,7 +110,8 @@ impl Screen {
 #[derive(Clone, Debug)]
 pub(super) struct Screened<'a> {
     chunks: Chunks<'a>,
-    screen: Screen,
+    /// `None` if everything is read: packets are walked several times.
+    screen: Option<Screen>,
 }
 
 impl<'a> Iterator for Screened<'a> {
@@ -118,10 +119,11 @@ impl<'a> Iterator for Screened<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        let Some(screen) = &self.screen else { return self.chunks.next() };
         loop {
             let at = self.chunks.offset();
             match self.chunks.next()? {
-                Ok(chunk) if !self.screen.admits(chunk.kind, at) => {}
+                Ok(chunk) if !screen.admits(chunk.kind, at) => {}
                 other => return Some(other),
             }
         }
@@ -147,7 +149,7 @@ impl Rest {
         for _ in 0..self.skip {
             chunks.next();
         }
-        Screened { chunks, screen }
+        Screened { chunks, screen: screen.withholds().then_some(screen) }
     }
 }
 
