@@ -13,8 +13,10 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// A path that carries nothing is probed after this time, so that translators of addresses keep its state.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Time to the second probe; each further time is twice as long.
+/// Time to the second probe; it doubles with every second one.
 const FIRST_REPEAT: Duration = Duration::from_millis(300);
+/// The same as long as no address has answered: an uplink that has just come has its address before its routes.
+const QUICK_REPEAT: Duration = Duration::from_millis(100);
 const MOST_REPEAT: Duration = Duration::from_secs(15);
 
 /// Bytes sent to an address that has never answered.
@@ -64,16 +66,18 @@ impl Dialled {
         self.unanswered = None;
     }
 
-    /// Records that this address has answered the handshake.
-    pub(crate) fn verify(&mut self, route: Route) {
+    /// Records that this address has answered the handshake. Returns whether it is the first one since the uplink came.
+    pub(crate) fn verify(&mut self, route: Route) -> bool {
+        let first = !self.verified;
         (self.route, self.verified, self.unverified_bytes) = (Some(route), true, 0);
+        first
     }
 
-    /// Handles an answer to a challenge, which came from `route`.
-    pub(crate) fn answered(&mut self, route: &Route, challenge: &Challenge) {
-        if self.search.take_if(|search| search.challenge == *challenge).is_some() {
-            self.verify(route.clone());
-        }
+    /// Handles an answer to a challenge, which came from `route`. Returns whether it is the first one since the uplink
+    /// came.
+    pub(crate) fn answered(&mut self, route: &Route, challenge: &Challenge) -> bool {
+        let own = self.search.take_if(|search| search.challenge == *challenge).is_some();
+        own && self.verify(route.clone())
     }
 
     /// Where packets go: the address in use, or the first one that may work.
@@ -111,7 +115,8 @@ impl Dialled {
         let index = search.probes as usize;
         let others = || routes.get(index / 2 % routes.len().max(1)).cloned();
         let route = self.route.clone().filter(|_| index.is_multiple_of(2)).or_else(others)?;
-        let wait = FIRST_REPEAT * (1 << (search.probes / 2).min(8));
+        let first = if self.verified { FIRST_REPEAT } else { QUICK_REPEAT };
+        let wait = first * (1 << (search.probes / 2).min(8));
         search.next = now + wait.min(MOST_REPEAT);
         search.probes = search.probes.saturating_add(1);
         let challenge = search.challenge;
@@ -159,9 +164,8 @@ mod tests {
             assert_eq!(path.probe(now, &routes, || [2; 8]), None);
         }
         assert!(routes.iter().all(|route| tried.contains(route)));
-        path.answered(&routes[1], &[2; 8]);
-        assert_eq!(path.verified(), None);
-        path.answered(&routes[1], &[1; 8]);
+        assert!(!path.answered(&routes[1], &[2; 8]) && path.verified().is_none());
+        assert!(path.answered(&routes[1], &[1; 8]), "the first answer since the uplink came");
         assert_eq!(path.verified(), Some(&routes[1]));
         assert_eq!(path.route(now, &routes, 1 << 20), Some(routes[1].clone()));
     }
@@ -179,6 +183,15 @@ mod tests {
         let idle = now + KEEPALIVE;
         assert_eq!(path.probe(idle, &routes, || [1; 8]), Some((routes[0].clone(), [1; 8])));
         assert_eq!(path.next_deadline(), Some(idle + FIRST_REPEAT));
+        assert!(!path.answered(&routes[0], &[1; 8]), "it has answered before");
+    }
+
+    #[test]
+    fn an_uplink_that_just_came_is_probed_quickly() {
+        let (mut path, routes) = (Dialled::default(), routes());
+        path.search(Instant::ZERO, || [1; 8]);
+        assert!(path.probe(Instant::ZERO, &routes, || [2; 8]).is_some());
+        assert_eq!(path.next_deadline(), Some(Instant::ZERO + QUICK_REPEAT));
     }
 
     #[test]

@@ -129,12 +129,16 @@ impl Endpoint {
             self.words.remove(&word);
         }
         let path = route.socket / 2;
+        let mut reached = false;
         if host.addresses.contains(&route.remote)
             && let Some(path) = host.paths.get_mut(path)
         {
-            path.verify(Route { local: None, ..route.clone() });
+            reached = path.verify(Route { local: None, ..route.clone() });
         }
         let waiting = std::mem::take(&mut host.waiting);
+        if reached {
+            self.note_reached(network, path as u8);
+        }
         self.plan_sweep(now);
         self.search(now, network);
         for (path, packet) in waiting {

@@ -32,6 +32,9 @@ pub use self::seal::{SealError, Sealed};
 /// Datagrams of this layer that wait for the driver; further ones are lost.
 const MOST_TRANSMITS: usize = 1024;
 
+/// Paths that wait to be reported; the layer above finds further ones by its own timers.
+const MOST_REACHED: usize = 256;
+
 /// Peers that connect to this side, and those of one key.
 const MOST_GUESTS: usize = 4096;
 const MOST_OF_ONE_KEY: usize = 64;
@@ -129,6 +132,8 @@ pub struct Endpoint {
     /// The peers with pending sessions by the hello.
     hellos: BTreeMap<Mac, VirtualNetwork>,
     uplinks: [Families; PATHS as usize],
+    /// The peers and paths that an answer has come from for the first time at an address, and which were not reported.
+    reached: VecDeque<(VirtualNetwork, u8)>,
     transmits: VecDeque<Transmit>,
     /// When peers and sessions that have expired are removed.
     sweep: Option<Instant>,
@@ -164,6 +169,7 @@ impl Endpoint {
             words: BTreeMap::new(),
             hellos: BTreeMap::new(),
             uplinks: [Families::default(); PATHS as usize],
+            reached: VecDeque::new(),
             transmits: VecDeque::new(),
             sweep: None,
         }
@@ -226,6 +232,25 @@ impl Endpoint {
     /// program that wants more writes them down.
     pub fn take_admitted(&mut self) -> Vec<PublicKey> {
         std::mem::take(&mut self.admitted)
+    }
+
+    /// The next path that leads to the peer again, because its uplink came or its address changed: this side's virtual
+    /// address and the peer's. What was sent there before may be lost: an uplink has its address before its routes, and a
+    /// peer that has moved is followed only when it has answered.
+    pub fn poll_reached(&mut self) -> Option<(Ipv6Addr, Ipv6Addr)> {
+        let (network, path) = self.reached.pop_front()?;
+        Some((self.own.address(path), network.address(path)))
+    }
+
+    /// Whether [`poll_reached`](Self::poll_reached) has one.
+    pub fn has_reached(&self) -> bool {
+        !self.reached.is_empty()
+    }
+
+    fn note_reached(&mut self, network: VirtualNetwork, path: u8) {
+        if self.reached.len() < MOST_REACHED && !self.reached.contains(&(network, path)) {
+            self.reached.push_back((network, path));
+        }
     }
 
     /// The peer with this virtual address.

@@ -192,7 +192,9 @@ impl Endpoint {
             let Some(peer) = self.peers.get_mut(&network) else { return };
             match (message, &mut peer.side) {
                 (Message::Answer(challenge), Side::Guest(guest)) => {
-                    guest.paths[usize::from(path)].answered(challenge);
+                    if guest.paths[usize::from(path)].answered(challenge) {
+                        self.note_reached(network, path);
+                    }
                 }
                 (Message::Answer(challenge), Side::Host(host)) => {
                     // Only addresses that the user has named are used.
@@ -201,7 +203,9 @@ impl Endpoint {
                             == usize::from(path) * 2 + usize::from(route.remote.is_ipv6())
                     {
                         let route = Route { local: None, ..route.clone() };
-                        host.paths[usize::from(path)].answered(&route, challenge);
+                        if host.paths[usize::from(path)].answered(&route, challenge) {
+                            self.note_reached(network, path);
+                        }
                     }
                 }
                 (Message::Challenge(challenge), side) => {

@@ -389,6 +389,37 @@ fn uplinks_come_and_go() {
     assert_eq!((world.far_got.len(), world.near_got.len()), (1, 1));
 }
 
+/// The numbers of the paths that an endpoint reports.
+fn reached(endpoint: &mut Endpoint) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    while let Some((local, remote)) = endpoint.poll_reached() {
+        let [local, remote] = [local, remote].map(|ip| VirtualNetwork::split(ip.into()).unwrap().1);
+        assert_eq!(local, remote);
+        numbers.push(local);
+    }
+    numbers.sort_unstable();
+    numbers
+}
+
+/// An uplink has its address before its routes, so what goes there first is lost; and the server follows a peer only when
+/// it has answered.
+#[test]
+fn a_path_is_reported_when_its_uplink_first_carries_something() {
+    let mut world = World::connected();
+    assert_eq!((reached(&mut world.near), reached(&mut world.far)), (vec![0, 1], vec![0, 1]));
+    world.outside.remove(&1);
+    world.near.set_uplink(world.now, 1, Families::default());
+    world.near.set_uplink(world.now, 1, V4);
+    world.pass(Duration::from_millis(90));
+    assert_eq!((reached(&mut world.near), reached(&mut world.far)), (vec![], vec![]));
+    world.outside.insert(1, ([203, 0, 113, 1], 2000).into());
+    world.pass(Duration::from_millis(10));
+    assert_eq!((reached(&mut world.near), reached(&mut world.far)), (vec![1], vec![1]));
+    // Later answers from the same address are no news.
+    world.pass(Duration::from_secs(60));
+    assert_eq!((reached(&mut world.near), reached(&mut world.far)), (vec![], vec![]));
+}
+
 #[test]
 fn a_handshake_survives_losses_and_a_dead_uplink() {
     let mut world = World::open();
