@@ -398,6 +398,9 @@ pub enum NetworkErrorKind {
     Icmp(IcmpKind),
     /// The datagram is larger than the MTU of this host's interface, which is given.
     LocalMtu(u16),
+    /// None at all: the path between source and destination leads to the peer again, after packets on it may have been
+    /// lost without a trace. A socket that knows this reports it, so that the path is tried at once.
+    PathAnswers,
     /// Another error, which is ignored.
     Other,
 }

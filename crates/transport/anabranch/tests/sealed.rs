@@ -250,6 +250,37 @@ async fn uplinks_are_switched_off_and_on() {
     transfer(&near, &far, 20, |_| {}).await;
 }
 
+/// A network that has just come has its address before its routes: what is sent there first is lost. The association must
+/// not wait for its own timers, which here would take an hour.
+#[tokio::test]
+async fn an_uplink_whose_first_packets_are_lost_is_used_when_it_works() {
+    let mut setup = set_up(Allow::Any).await;
+    let mut patient = config();
+    patient.timers.heartbeat_interval = Some(Duration::from_secs(3600));
+    drop(setup.listener);
+    setup.listener = setup.server.listen(5001, patient.clone()).unwrap();
+    let (client, handle) = client(&setup.invitation, SecretKey::generate().unwrap());
+    let remotes = setup.invitation.key().remotes(5001);
+    let connecting = client.connect(remotes, ConnectOptions::from(patient));
+    let (near, far) = tokio::join!(connecting, setup.listener.accept());
+    let (near, far) = (near.unwrap(), far.unwrap());
+    until("two paths", || usable(&near).len() == 2 && usable(&far).len() == 2).await;
+    handle.set_uplink(1, false);
+    until("one path", || usable(&near).len() == 1).await;
+    setup.translator.cut(&[uplink(1)]);
+    let asked = |near: &Association| -> u64 {
+        near.statistics().paths.iter().map(|path| path.heartbeats_sent).sum()
+    };
+    let before = asked(&near);
+    let lost = || setup.translator.state.lock().unwrap().packets.get(&uplink(1)).copied();
+    let seen = lost();
+    handle.set_uplink(1, true);
+    // The seal has probed the path, and the association has asked the peer.
+    until("lost packets", || asked(&near) > before && lost() > seen.map(|seen| seen + 2)).await;
+    setup.translator.cut(&[]);
+    until("two paths again", || usable(&near).len() == 2).await;
+}
+
 #[tokio::test]
 async fn uplinks_come_in_the_place_of_others() {
     let setup = set_up(Allow::Any).await;

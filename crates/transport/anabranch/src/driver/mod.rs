@@ -418,11 +418,18 @@ fn take_handed(guard: &mut Guard<'_>, now: Instant, handed: impl IntoIterator<It
 
 /// Passes an ICMP message to the engine.
 fn report(guard: &mut Guard<'_>, now: Instant, local: IpAddr, error: &NetworkError) {
-    if let NetworkErrorKind::Icmp(kind) = error.kind {
-        let remote = error.destination.ip();
-        tracing::debug!(name: "transport:icmp_received", %local, %remote, ?kind);
-        let message = IcmpMessage { local, remote, kind, quoted: &error.quoted };
-        guard.engine.handle_icmp(now, &message);
+    let remote = error.destination.ip();
+    match error.kind {
+        NetworkErrorKind::Icmp(kind) => {
+            tracing::debug!(name: "transport:icmp_received", %local, %remote, ?kind);
+            let message = IcmpMessage { local, remote, kind, quoted: &error.quoted };
+            guard.engine.handle_icmp(now, &message);
+        }
+        NetworkErrorKind::PathAnswers => {
+            tracing::debug!(name: "connectivity:path_answers", %local, %remote);
+            guard.engine.handle_path_answer(now, local, remote);
+        }
+        NetworkErrorKind::LocalMtu(_) | NetworkErrorKind::Other => {}
     }
 }
 

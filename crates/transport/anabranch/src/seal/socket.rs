@@ -272,10 +272,17 @@ impl PacketSocket for SealedSocket {
                 }
             }
         }
-        if state.errors.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+        let any = !state.errors.is_empty() || core.engine.has_reached();
+        if any { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn next_error(&self) -> Option<NetworkError> {
-        self.lock().0.errors.pop_front()
+        let (mut state, mut core) = self.lock();
+        state.errors.pop_front().or_else(|| {
+            let (local, remote) = core.engine.poll_reached()?;
+            let destination = SocketAddr::new(remote.into(), SCTP_UDP_PORT);
+            let (source, kind) = (Some(local.into()), NetworkErrorKind::PathAnswers);
+            Some(NetworkError { destination, source, kind, quoted: Bytes::new() })
+        })
     }
 }

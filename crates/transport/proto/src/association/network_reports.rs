@@ -70,6 +70,18 @@ impl Association {
         }
     }
 
+    /// Handles a path that leads to the peer again. Returns whether the association has it, and asks the peer there.
+    pub(crate) fn on_path_answer(&mut self, now: Instant, local: IpAddr, remote: IpAddr) -> bool {
+        if !self.is_established() || !self.state.heartbeats() {
+            return false;
+        }
+        let Some(id) = self.path_between(local, remote) else { return false };
+        let path = &mut self.paths[id];
+        path.heartbeat.demand(now);
+        path.regained = true;
+        true
+    }
+
     /// Moves unacknowledged data away from a path whose local address is unusable, if there is another path.
     fn leave_detached(&mut self, now: Instant, id: PathId) {
         let local = self.paths[id].local;
