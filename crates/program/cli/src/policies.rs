@@ -147,6 +147,7 @@ fn argument(option: OptionInfo) -> Arg {
     let arg = match (option.section, option.name) {
         ("multipath", name) if name != "multipath" => arg.requires("multipath"),
         (_, "copies_share") => arg.requires("copies_up_to"),
+        (_, "class_paths" | "class_bound") => arg.requires("class_from"),
         (_, "informed_failover") => arg.requires("change_primary_threshold"),
         _ => arg,
     };

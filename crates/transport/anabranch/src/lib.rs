@@ -67,7 +67,7 @@ pub use anabranch_impair as impair;
 pub use anabranch_proto::config;
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
-    AssociationConfig, ChunkTypes, ConfigError, Coupling, DataPath, DormantBehaviour,
+    AssociationConfig, ChunkTypes, ClassPaths, ConfigError, Coupling, DataPath, DormantBehaviour,
     Encapsulation, EndpointConfig, Handover, HmacAlgorithm, InitiationOrder, IpVersions, KeyError,
     MultipathConfig, MultipathMode, NewPathWindow, OutOfTheBlue, PathChoice, ProtocolUnreachable,
     RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, SharedKeys, SlowPaths, Vigilance,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch::config::{
-    AckConfig, AssociationConfig, Bundling, BurstControl, ChunkTypes, ConfigError,
+    AckConfig, AssociationConfig, Bundling, BurstControl, ChunkTypes, ClassPaths, ConfigError,
     CongestionConfig, Coupling, DataPath, DormantBehaviour, Encapsulation, EndpointConfig,
     Handover, HeartbeatRetry, HmacAlgorithm, IdleCwnd, InitialCwnd, InitiationOrder, Kind,
     LossDetection, MetricCache, MtuConfig, MultipathConfig, MultipathMode, NewPathWindow,
@@ -69,6 +69,9 @@ fn path_settings() -> impl IntoIterator<Item = Setting> {
         paths.data_path = DataPath::LowestLatency;
         paths.copies_up_to = Some(77);
         paths.copies_share = 77;
+        paths.class_from = Some(77);
+        paths.class_paths = ClassPaths::Primary;
+        paths.class_bound = true;
         paths.latency_probe_interval = ODD;
         paths.dormant = DormantBehaviour::Primary;
         paths.protocol_unreachable = ProtocolUnreachable::Aborts;

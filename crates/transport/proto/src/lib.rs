@@ -55,11 +55,11 @@ pub use anabranch_wire::Ppid;
 pub use association::Association;
 pub use authentication::{AuthenticationConfig, ChunkTypes, HmacAlgorithm, KeyError, SharedKeys};
 pub use config::{
-    AssociationConfig, BurstControl, Coupling, DataPath, DormantBehaviour, Encapsulation,
-    EndpointConfig, Handover, HeartbeatRetry, IdleCwnd, InitialCwnd, InitiationOrder,
-    LossDetection, MtuConfig, MultipathConfig, MultipathMode, NewPathWindow, PathChoice,
-    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Revision, RtoFloor,
-    SchedulerKind, SlowPaths, UnknownName, Vigilance,
+    AssociationConfig, BurstControl, ClassPaths, Coupling, DataPath, DormantBehaviour,
+    Encapsulation, EndpointConfig, Handover, HeartbeatRetry, IdleCwnd, InitialCwnd,
+    InitiationOrder, LossDetection, MtuConfig, MultipathConfig, MultipathMode, NewPathWindow,
+    PathChoice, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Revision,
+    RtoFloor, SchedulerKind, SlowPaths, UnknownName, Vigilance,
 };
 pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Log, LoggedPacket,

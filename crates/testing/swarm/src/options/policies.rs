@@ -75,6 +75,8 @@ fn special(name: &str, d: &mut Draw) -> Special {
         "address_reconfiguration" | "roam" => (!d.one_in(3)).then(|| "on".to_owned()),
         // It needs both ends and a link that marks.
         "ecn" => (!d.one_in(3)).then(|| "on".to_owned()),
+        // Streams below and above it are in use.
+        "class_from" => d.one_in(3).then(|| d.between(0, 8).to_string()),
         "copies_up_to" => sometimes(3, 1, 2000, "B"),
         "autoclose" => sometimes(12, 100, 60_000, "ms"),
         "mtu_raise_interval" => sometimes(4, 100, 60_000, "ms"),

@@ -30,9 +30,10 @@ pub use crate::named::UnknownName;
 pub use crate::options::{ConfigError, Kind};
 pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
 pub use crate::policy::{
-    AddressConfig, DataPath, DormantBehaviour, Handover, HeartbeatRetry, InitiationOrder,
-    MetricCache, MultipathConfig, MultipathMode, NewPathWindow, PathChoice, PathConfig,
-    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, SlowPaths, Vigilance,
+    AddressConfig, ClassPaths, DataPath, DormantBehaviour, Handover, HeartbeatRetry,
+    InitiationOrder, MetricCache, MultipathConfig, MultipathMode, NewPathWindow, PathChoice,
+    PathConfig, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, SlowPaths,
+    Vigilance,
 };
 pub use crate::receive::{AckConfig, ReceiveConfig};
 pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};
@@ -157,12 +158,15 @@ impl AssociationConfig {
 
     /// Whether the latency of paths decides where data goes, so that paths without data are measured.
     pub(crate) fn needs_latencies(&self) -> bool {
-        self.paths.data_path == DataPath::LowestLatency || self.paths.copies_up_to.is_some()
+        let class = self.paths.class_paths == ClassPaths::LowestLatency;
+        self.paths.data_path == DataPath::LowestLatency
+            || self.paths.copies_up_to.is_some()
+            || (class && self.paths.class_from.is_some())
     }
 
     /// Whether losses are detected for each path separately, because data on several paths overtakes other data.
     pub(crate) fn judges_by_path(&self) -> bool {
-        self.multipath.is_on() || self.needs_latencies()
+        self.multipath.is_on() || self.needs_latencies() || self.paths.class_from.is_some()
     }
 
     /// Whether a coupling changes how the windows of the paths grow.

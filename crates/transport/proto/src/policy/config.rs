@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    DataPath, DormantBehaviour, InitiationOrder, MetricCache, RetransmissionPolicy,
+    ClassPaths, DataPath, DormantBehaviour, InitiationOrder, MetricCache, RetransmissionPolicy,
     RetransmissionPrecedence,
 };
 use crate::named::named;
@@ -73,6 +73,14 @@ section! {
         /// Time between heartbeats that measure a path without data, if latency decides: with `data_path`
         /// lowest-latency, or with copies. 500 ms.
         latency_probe_interval: Duration = Duration::from_millis(500), Kind::millis(1, 3_600_000);
+        /// The first stream of a class: streams from this number on take the paths that `class_paths` names, and
+        /// a full path of one class does not hold up the other one. Off.
+        class_from: Option<u32> = None, Kind::count(0, 65_535);
+        /// The paths of the streams from `class_from` on; all other streams take the path in use.
+        class_paths: ClassPaths = ClassPaths::Others, Kind::Word(ClassPaths::NAMES);
+        /// The streams from `class_from` on wait while their paths are full or potentially failed, and leave
+        /// them only at failover. Otherwise they take another path then. Off.
+        class_bound: bool = false, Kind::Switch;
         /// Where data goes while no path is active.
         dormant: DormantBehaviour = DormantBehaviour::Hop, Kind::Word(DormantBehaviour::NAMES);
         /// When ICMP 'protocol unreachable' ends an established association.

@@ -2,6 +2,7 @@
 //! algorithms.
 
 mod addresses;
+mod classes;
 mod config;
 mod control;
 pub(crate) mod copies;
@@ -22,6 +23,7 @@ mod rtx;
 pub(crate) mod slow_paths;
 
 pub use addresses::AddressConfig;
+pub use classes::ClassPaths;
 pub use config::{HeartbeatRetry, PathConfig, ProtocolUnreachable, Vigilance};
 pub(crate) use control::next_for_control;
 pub use dormant::DormantBehaviour;

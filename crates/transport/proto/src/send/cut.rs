@@ -12,8 +12,20 @@ impl SendQueue {
     ///
     /// `room`: payload bytes that fit into the packet; `largest`: payload of a chunk that fills a packet
     /// on every path; `packet_empty`: the packet contains no user data yet.
-    pub(crate) fn peek(&self, room: usize, largest: usize, packet_empty: bool) -> Option<usize> {
-        let message = self.scheduler.peek()?;
+    #[cfg(test)]
+    pub(super) fn peek(&self, room: usize, largest: usize, packet_empty: bool) -> Option<usize> {
+        self.length(self.next()?, room, largest, packet_empty)
+    }
+
+    /// The same for a message that may be the next one.
+    #[inline]
+    pub(crate) fn length(
+        &self,
+        message: &Queued,
+        room: usize,
+        largest: usize,
+        packet_empty: bool,
+    ) -> Option<usize> {
         if !packet_empty && self.ends_packet(message) {
             return None;
         }
@@ -26,7 +38,9 @@ impl SendQueue {
         // should be filled.
         // req: rfc9260 6.9 "SHOULD choose a DATA chunk size smaller than"
         // req: rfc9260 6.9 "it MUST fragment a user message if the"
-        let cut = packet_empty || self.fill_packets || (length > largest && room == largest);
+        // A message that was cut must be finished before one of another class, whose path may have room sooner.
+        let fills = self.fill_packets && (self.interleaves || self.classes().is_none());
+        let cut = packet_empty || fills || (length > largest && room == largest);
         (cut && room >= MIN_FILL.min(largest)).then_some(room)
     }
 

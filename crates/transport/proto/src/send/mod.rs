@@ -34,8 +34,8 @@ pub(crate) use occupancy::Occupancy;
 pub(crate) use outstanding::{Outstanding, PseudoCumack, Slot, SlotState};
 pub(crate) use pacer::Pacer;
 pub(crate) use packets::SentPacket;
+pub(crate) use scheduler::{Class, Classes, Queued, Scheduler};
 pub use scheduler::{Pieces, SchedulerKind, StreamPriority};
-pub(crate) use scheduler::{Queued, Scheduler};
 
 pub(crate) use self::messages::OutMessage;
 use self::paused::Paused;
@@ -169,6 +169,30 @@ impl SendQueue {
             usual: usual(config),
             paused: None,
         }
+    }
+
+    /// Divides the streams into two classes: those before `from`, and the others. Nothing is queued.
+    pub(crate) fn classify(&mut self, from: u16) {
+        self.scheduler.classify(self.kind, from);
+    }
+
+    /// The classes of streams, if there are any.
+    #[inline]
+    pub(crate) fn classes(&self) -> Option<&Classes> {
+        self.scheduler.classes()
+    }
+
+    /// Makes the next message of a class the next one.
+    pub(crate) fn select(&mut self, class: Class) {
+        if let Some(classes) = self.scheduler.classes_mut() {
+            classes.select(class);
+        }
+    }
+
+    /// The next message.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<&Queued> {
+        self.scheduler.peek()
     }
 
     /// Applies changed options.
@@ -309,7 +333,19 @@ impl SendQueue {
     /// otherwise it could never be sent.
     #[inline]
     fn is_full_for(&self, message: &OutgoingMessage) -> bool {
-        self.buffered >= self.limit || self.stream_is_full(message)
+        self.buffered >= self.limit
+            || self.class_is_full(message.stream)
+            || self.stream_is_full(message)
+    }
+
+    /// Whether the waiting messages of a stream's class take half of the send buffer that sent data leaves, so that
+    /// the rest is for the other class.
+    #[inline]
+    fn class_is_full(&self, stream: u16) -> bool {
+        self.classes().is_some_and(|classes| {
+            let (own, all) = classes.bytes(stream);
+            own > 0 && own >= self.limit.saturating_sub(self.buffered.saturating_sub(all)) / 2
+        })
     }
 
     /// Whether a message's stream has reached its limit of queued data.
@@ -332,7 +368,8 @@ impl SendQueue {
     /// The best length for the next divisible message, about `wanted` bytes. If `None`, the user must
     /// wait for room.
     pub(crate) fn room_for_bytes(&mut self, stream: u16, wanted: usize) -> Option<usize> {
-        if self.buffered >= self.limit || self.byte_stream_is_full(stream) {
+        let full = self.buffered >= self.limit || self.class_is_full(stream);
+        if full || self.byte_stream_is_full(stream) {
             self.block();
             return None;
         }
@@ -384,7 +421,9 @@ impl SendQueue {
     /// Whether enough room is free again to wake a user whose send was refused: a quarter of the buffer,
     /// so the user is not woken for every acknowledgement.
     pub(crate) fn take_writable(&mut self) -> bool {
-        let wake = self.blocked && self.room_made && self.buffered <= self.limit - self.limit / 4;
+        // With classes, a user may wait for a part of the buffer.
+        let has_room = self.buffered <= self.limit - self.limit / 4 || self.classes().is_some();
+        let wake = self.blocked && self.room_made && has_room;
         if wake {
             self.blocked = false;
         }
@@ -491,6 +530,9 @@ impl SendQueue {
             let before = message.rest.len();
             message.rest.truncate(1);
             self.scheduler.on_cut(stream, before - 1);
+            if let Some(classes) = self.scheduler.classes_mut() {
+                classes.on_discarded(stream, before - 1);
+            }
             self.unsent -= before - 1;
             self.buffered = self.buffered.saturating_sub(before - 1);
             if let Some(bundle) = &mut self.bundle {

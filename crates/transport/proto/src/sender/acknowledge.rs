@@ -93,7 +93,8 @@ impl Sender {
     /// Whether acknowledgements may overtake each other: the receiver answers each copy on its path, and data that moves
     /// to another path is answered there.
     pub(super) fn acks_may_be_old(&self) -> bool {
-        self.config.needs_latencies() && self.lanes.len() > 1
+        let spreads = self.config.needs_latencies() || self.config.paths.class_from.is_some();
+        spreads && self.lanes.len() > 1
     }
 
     /// Whether a TSN was sent.

@@ -15,6 +15,9 @@ impl Sender {
     /// The path on which a packet of new data may be sent: the path in use or, with concurrent multipath
     /// transfer, one of those that have room.
     pub(crate) fn path_for_new(&self, now: Instant, paths: &Paths) -> Option<PathId> {
+        if self.queue.classes().is_some() {
+            return self.path_for_classes(now, paths);
+        }
         let path = match self.config.concurrent() {
             None => paths.active(),
             Some(_) if self.queue.is_empty() => return None,
@@ -64,11 +67,16 @@ impl Sender {
     /// Whether a path may carry new data if it has room. While no path is active, the path in use may be
     /// a failed one.
     pub(super) fn carries_new(&self, path: PathId, paths: &Paths) -> bool {
+        self.carries_usual(path, paths) || self.carries_class(path, paths)
+    }
+
+    /// The same for data of streams without a class.
+    pub(super) fn carries_usual(&self, path: PathId, paths: &Paths) -> bool {
         path == paths.active() || (self.config.multipath.is_on() && paths[path].is_concurrent())
     }
 
     /// Whether one of several paths has room for new data, and its share of the buffers is not full.
-    fn has_room_of_its_own(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
+    pub(super) fn has_room_of_its_own(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
         self.carries_new(path, paths)
             && self.has_room(now, path)
             && !self.full_shares(path, paths).any()
@@ -108,7 +116,8 @@ impl Sender {
 
     /// RTX-ASAP: moves chunks that wait for a full path to a path that has room.
     fn retransmit_asap(&mut self, paths: &Paths) {
-        if self.config.paths.retransmission != RetransmissionPolicy::RtxAsap {
+        let asap = self.config.paths.retransmission == RetransmissionPolicy::RtxAsap;
+        if !asap || self.config.paths.class_bound {
             return;
         }
         let room = |path: PathId| {

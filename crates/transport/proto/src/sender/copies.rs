@@ -122,7 +122,8 @@ impl Sender {
     pub(super) fn consider_copy(&mut self, tsn: u64) {
         let Some(most) = self.config.paths.copies_up_to else { return };
         let Some(slot) = self.outstanding.get(tsn) else { return };
-        if slot.payload.len() <= most && slot.flags.begin() && slot.flags.end() {
+        let bound = self.outstanding.message(slot).is_some_and(|of| self.is_bound(of.stream));
+        if slot.payload.len() <= most && slot.flags.begin() && slot.flags.end() && !bound {
             self.copies.get_or_insert_default().waiting.push_back(tsn);
         }
     }

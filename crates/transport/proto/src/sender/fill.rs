@@ -242,6 +242,9 @@ impl Sender {
             if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
+            if self.queue.classes().is_some() && !self.select_for(path, paths) {
+                break;
+            }
             let Some(length) = self.next_chunk(room, largest, last.is_none()) else { break };
             // The rest of a message may make a short packet. Later packets of the batch cannot be longer,
             // and cutting the next messages to that length would never end.

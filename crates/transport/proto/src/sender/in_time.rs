@@ -145,6 +145,10 @@ impl Sender {
     pub(super) fn arrives_in_time(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
         let Some(all) = self.in_time.as_deref() else { return true };
         let Some(known) = all.paths.get(path) else { return true };
+        // A class has no faster path to wait for.
+        if self.carries_class(path, paths) {
+            return true;
+        }
         // Without the best path, no other path has a reason to wait.
         if !paths.get(all.best).is_some_and(Path::is_concurrent) {
             return true;

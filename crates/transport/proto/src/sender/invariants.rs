@@ -93,7 +93,9 @@ impl Sender {
             ));
         }
         let waits = may_send && !self.queue.is_empty() && timers == 0;
-        if waits && self.window.deadline().is_none() && !paced && !moves {
+        // A class may wait for an answer to a heartbeat.
+        let asks = self.config.paths.class_bound && self.config.paths.class_paths.is_awaited(paths);
+        if waits && self.window.deadline().is_none() && !paced && !moves && !asks {
             return Err("data waits to be sent, and no timer runs".into());
         }
         Ok(())

@@ -121,7 +121,10 @@ impl Sender {
             self.unreported = true;
         }
         let message = slot.message;
-        let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
+        let to = match self.keeps_path(tsn, cause, paths) {
+            Some(path) => path,
+            None => to.unwrap_or_else(|| self.retransmission_path(cause, from, paths)),
+        };
         let whole = self.outstanding.lose(tsn, cause, to);
         // req: rfc3758 3.5 "the appropriate congestion adjustment MUST be made"
         // req: rfc7496 3.1 "The sender MUST perform all other actions required for"

@@ -14,6 +14,7 @@ mod acknowledge;
 mod blocked;
 mod buffer_growth;
 mod choice;
+mod classes;
 mod copies;
 mod coupled;
 mod detect;
@@ -117,8 +118,12 @@ pub(crate) struct Sender {
 impl Sender {
     /// A sender whose first chunk gets this TSN.
     pub(crate) fn new(config: Arc<AssociationConfig>, initial_tsn: Tsn) -> Self {
+        let mut queue = SendQueue::new(&config.sending);
+        if let Some(from) = config.paths.class_from {
+            queue.classify(u16::try_from(from).unwrap_or(u16::MAX));
+        }
         Self {
-            queue: SendQueue::new(&config.sending),
+            queue,
             config,
             outstanding: Outstanding::new(tsn::first(initial_tsn.0)),
             acknowledged: Acknowledged::default(),

@@ -156,13 +156,16 @@ impl Sender {
 
     /// Whether new data may be sent on a path, considering only the data and the peer's window.
     pub(super) fn may_go_forward(&self, path: PathId, paths: &Paths) -> bool {
-        self.carries_new(path, paths) && self.queue_fits_window(paths)
+        self.carries_new(path, paths) && self.queue_fits_window(path, paths)
     }
 
-    /// Whether new data is waiting and fits into the peer's window.
-    fn queue_fits_window(&self, paths: &Paths) -> bool {
+    /// Whether new data is waiting for a path and fits into the peer's window.
+    fn queue_fits_window(&self, path: PathId, paths: &Paths) -> bool {
         let full = self.largest_payload(paths);
         !self.queue.is_empty()
-            && self.next_chunk(full, full, true).is_some_and(|next| next <= self.window.left())
+            && self
+                .next_for(path, paths)
+                .and_then(|next| self.chunk_of(next, full, full, true))
+                .is_some_and(|next| next <= self.window.left())
     }
 }

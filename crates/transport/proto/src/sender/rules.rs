@@ -10,7 +10,7 @@ use crate::path::Paths;
 use crate::per_path::PathId;
 use crate::policy::RetransmissionPrecedence;
 use crate::recovery::Reordering;
-use crate::send::Bundling;
+use crate::send::{Bundling, Queued};
 use crate::time::Instant;
 
 /// The maximum number of outstanding chunks: gap ack blocks must be able to describe them, and the
@@ -48,15 +48,17 @@ impl Sender {
             && !lane.exception.is_forward()
             && (lane.retransmit_at_once
                 || (!lane.is_paced(now)
-                    && !self.must_await_sack()
+                    && !self.must_await_sack(path)
                     && !self.has_its_packet(path)
                     && self.outstanding.flight(path) < lane.congestion.cwnd()))
     }
 
     /// Whether no packet may follow the one that a timeout sent until a SACK arrives. With nothing in
     /// flight, no SACK would arrive.
-    fn must_await_sack(&self) -> bool {
-        self.awaits_sack && self.outstanding.payload_in_flight() > 0
+    fn must_await_sack(&self, path: PathId) -> bool {
+        // With classes, only the path that timed out waits.
+        let waits = self.config.paths.class_from.is_none() || self.lanes[path].one_packet;
+        self.awaits_sack && waits && self.outstanding.payload_in_flight() > 0
     }
 
     /// Whether a path already has the one packet in flight that is permitted after a timeout until
@@ -82,13 +84,16 @@ impl Sender {
     #[inline(always)]
     pub(super) fn has_room(&self, now: Instant, path: PathId) -> bool {
         let lane = &self.lanes[path];
-        if lane.burst_left == 0 || self.must_await_sack() {
+        if lane.burst_left == 0 || self.must_await_sack(path) {
             return false;
         }
         // req: rfc9260 6.1 "MUST first transmit any DATA chunks"
         let pending = match self.config.paths.retransmission_precedence {
-            RetransmissionPrecedence::AllPaths => self.outstanding.lost_chunks() > 0,
-            RetransmissionPrecedence::SamePath => self.outstanding.first_lost(path).is_some(),
+            // With classes, losses of a full path must not hold up data on another one.
+            RetransmissionPrecedence::AllPaths if self.config.paths.class_from.is_none() => {
+                self.outstanding.lost_chunks() > 0
+            }
+            _ => self.outstanding.first_lost(path).is_some(),
         };
         // req: rfc9260 6.1 "the sender SHOULD exceed cwnd by up to"
         // req: rfc9260 7.2.1 "in rule B in Section 6.1 SHOULD be"
@@ -108,29 +113,38 @@ impl Sender {
         {
             return false;
         }
+        if self.leaves_no_window(path, paths) {
+            return false;
+        }
         let full = self.largest_payload(paths);
-        let Some(next) = self.next_chunk(full, full, true) else { return false };
+        let next = self.next_for(path, paths);
+        let Some(next) = next.and_then(|next| self.chunk_of(next, full, full, true)) else {
+            return false;
+        };
         // req: rfc9260 6.1 "MUST transmit no more DATA chunks until"
         // req: rfc9260 6.1 "that the peer has no buffer space (i.e., rwnd is smaller"
         if next > self.window.left() {
             return self.may_probe_window();
         }
-        !self.is_held_back(full + self.queue.header_len())
+        !self.is_held_back(full + self.queue.header_len(), path)
     }
 
-    /// Whether queued messages wait to share a packet, which has this much room for chunks.
+    /// Whether queued messages wait to share a packet of a path, which has this much room for chunks. With classes, they
+    /// do not wait for data of another path.
     #[inline]
-    pub(super) fn is_held_back(&self, room: usize) -> bool {
+    pub(super) fn is_held_back(&self, room: usize, path: PathId) -> bool {
         let Some(bundle) = self.queue.bundle() else { return false };
         if !bundle.may_wait(room, self.queue.header_len()) {
             return false;
         }
         match self.config.sending.bundling {
             Bundling::None => false,
+            Bundling::Nagle if self.queue.classes().is_some() => self.outstanding.in_flight(path),
             Bundling::Nagle => !self.outstanding.is_empty(),
             Bundling::Minshall | Bundling::Prompt | Bundling::MinshallPathMtu => bundle
                 .small()
                 .and_then(|tsn| self.outstanding.get(tsn))
+                .filter(|slot| slot.path == path || self.queue.classes().is_none())
                 .is_some_and(|slot| !slot.state.is_acked()),
         }
     }
@@ -168,12 +182,24 @@ impl Sender {
         largest: usize,
         packet_empty: bool,
     ) -> Option<usize> {
-        let next = self.queue.peek(room, largest, packet_empty)?;
+        self.chunk_of(self.queue.next()?, room, largest, packet_empty)
+    }
+
+    /// The same for a message that may be the next one.
+    #[inline]
+    pub(super) fn chunk_of(
+        &self,
+        message: &Queued,
+        room: usize,
+        largest: usize,
+        packet_empty: bool,
+    ) -> Option<usize> {
+        let next = self.queue.length(message, room, largest, packet_empty)?;
         let half = self.window.half_of_largest();
         if next <= self.window.left() || half >= largest {
             return Some(next);
         }
-        self.queue.peek(room, half, packet_empty)
+        self.queue.length(message, room, half, packet_empty)
     }
 
     /// Whether a chunk may be sent although the peer's window has no room for it.
@@ -200,10 +226,15 @@ impl Sender {
 
     /// Must be called when no more data is sent now; records whether data waits to share a packet.
     pub(super) fn watch_bundling(&mut self, now: Instant, paths: &Paths) {
-        if self.queue.is_empty() || !self.is_held_back(paths.amdcs()) {
+        if self.queue.is_empty() {
             return;
         }
-        if self.lanes.ids().any(|path| self.carries_new(path, paths) && self.has_room(now, path))
+        let held = |path| {
+            self.is_held_back(paths.amdcs(), path)
+                && self.carries_new(path, paths)
+                && self.has_room(now, path)
+        };
+        if self.lanes.ids().any(held)
             && let Some(bundle) = self.queue.bundle_mut()
         {
             bundle.on_held(now);

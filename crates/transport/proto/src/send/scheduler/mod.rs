@@ -4,6 +4,7 @@
 //! starts, because the fragments of a message have consecutive TSNs (RFC 9260 section 6.9). If the two
 //! sides agreed on interleaving, only the messages of one stream wait for each other (RFC 8260).
 
+mod classes;
 mod fair;
 mod fifo;
 mod priority;
@@ -15,6 +16,7 @@ use std::collections::VecDeque;
 use anabranch_wire::Ppid;
 use bytes::Bytes;
 
+pub(crate) use self::classes::{Class, Classes};
 use crate::named::named;
 use crate::options::words;
 use crate::reliability::Fate;
@@ -161,6 +163,7 @@ pub(crate) enum Scheduler {
     RoundRobin(Box<round_robin::RoundRobin>),
     Priority(Box<priority::Priority>),
     Fair(Box<fair::Fair>),
+    Classes(Box<Classes>),
 }
 
 macro_rules! each {
@@ -170,6 +173,7 @@ macro_rules! each {
             Scheduler::RoundRobin($s) => $body,
             Scheduler::Priority($s) => $body,
             Scheduler::Fair($s) => $body,
+            Scheduler::Classes($s) => $body,
         }
     };
 }
@@ -197,6 +201,29 @@ impl Scheduler {
             Self::RoundRobin(s) => s.push(message),
             Self::Priority(s) => s.push(message, priority()),
             Self::Fair(s) => s.push(message, priority().urgency),
+            Self::Classes(s) => s.push(message, priority()),
+        }
+    }
+
+    /// Divides the streams into two classes: those before `from`, and the others. Nothing is queued.
+    pub(crate) fn classify(&mut self, kind: SchedulerKind, from: u16) {
+        *self = Self::Classes(Box::new(Classes::new(kind, from)));
+    }
+
+    /// The classes of streams, if there are any.
+    #[inline]
+    pub(crate) fn classes(&self) -> Option<&Classes> {
+        match self {
+            Self::Classes(classes) => Some(classes),
+            _ => None,
+        }
+    }
+
+    /// The same, mutable.
+    pub(crate) fn classes_mut(&mut self) -> Option<&mut Classes> {
+        match self {
+            Self::Classes(classes) => Some(classes),
+            _ => None,
         }
     }
 
@@ -207,7 +234,10 @@ impl Scheduler {
             waiting.push(message);
         }
         waiting.sort_by_key(|message| !message.begun);
-        *self = Self::new(kind);
+        match self.classes().map(|classes| classes.from) {
+            Some(from) => self.classify(kind, from),
+            None => *self = Self::new(kind),
+        }
         for message in waiting {
             let stream = message.stream;
             self.push(message, || priority(stream));
@@ -288,8 +318,10 @@ impl Scheduler {
     /// until [`end_turn`](Self::end_turn) or [`pop`](Self::pop).
     #[inline]
     pub(crate) fn on_sent(&mut self, length: usize) {
-        if let Self::Fair(s) = self {
-            s.on_sent(length);
+        match self {
+            Self::Fair(s) => s.on_sent(length),
+            Self::Classes(s) => s.on_sent(length),
+            _ => {}
         }
     }
 
@@ -302,8 +334,10 @@ impl Scheduler {
     /// Records that a packet is full whose last message was of this stream.
     #[inline]
     pub(crate) fn end_packet(&mut self, stream: u16) {
-        if let Self::RoundRobin(s) = self {
-            s.end_packet(stream);
+        match self {
+            Self::RoundRobin(s) => s.end_packet(stream),
+            Self::Classes(s) => s.end_packet(stream),
+            _ => {}
         }
     }
 
@@ -330,6 +364,7 @@ impl Scheduler {
             Self::Fifo(s) => s.shrink(),
             Self::RoundRobin(s) => s.shrink(),
             Self::Priority(s) => s.shrink(),
+            Self::Classes(s) => s.shrink(),
             // It keeps nothing.
             Self::Fair(_) => {}
         }
