@@ -13,9 +13,16 @@ const LOSSY: f64 = 0.01;
 /// The options that suit an application with this traffic. None for paths of which nothing is known, and none for bulk
 /// transfers, which use several paths at once.
 pub fn advise(conditions: &Conditions, sends: Option<Sends>) -> Vec<Recommended> {
-    let Some(ratio) = conditions.rtt_ratio.filter(|_| sends == Some(Sends::Signalling)) else {
-        return Vec::new();
-    };
+    let Some(ratio) = conditions.rtt_ratio else { return Vec::new() };
+    match sends {
+        Some(Sends::Signalling) => signalling(conditions, ratio),
+        Some(Sends::Mixed) => mixed(ratio),
+        _ => Vec::new(),
+    }
+}
+
+/// Small messages alone.
+fn signalling(conditions: &Conditions, ratio: f64) -> Vec<Recommended> {
     let mut all = Vec::new();
     if !(1.0 / DIFFERENT..DIFFERENT).contains(&ratio) {
         all.push(Recommended {
@@ -32,6 +39,22 @@ pub fn advise(conditions: &Conditions, sends: Option<Sends>) -> Vec<Recommended>
             reason: "a message is late only if both paths lose it; copies take at most a quarter of a window",
             study: "latency/copies",
         });
+    }
+    all
+}
+
+/// Small messages on stream 0 and bulk on the others. `ratio`: the round-trip time of the other path to that of the
+/// primary one.
+fn mixed(ratio: f64) -> Vec<Recommended> {
+    let class =
+        |option, value, reason| Recommended { option, value, reason, study: "latency/classes" };
+    let mut all = vec![
+        class("class_from", "1", "bulk on streams from 1 on has paths of its own"),
+        class("class_bound", "on", "bulk waits for its path and does not fill the other one"),
+    ];
+    if ratio < 1.0 / DIFFERENT {
+        all.push(class("class_paths", "primary", "the longer path is good enough for bulk"));
+        all.push(class("data_path", "lowest-latency", "small messages take the shorter path"));
     }
     all
 }
@@ -63,6 +86,9 @@ mod tests {
         assert_eq!(options(0.03, 1.1, Sends::Signalling), ["copies_up_to"]);
         assert_eq!(options(0.03, 10.0, Sends::Signalling), ["data_path", "copies_up_to"]);
         assert_eq!(options(0.03, 10.0, Sends::Bulk), nothing);
+        assert_eq!(options(0.03, 1.0, Sends::Mixed), ["class_from", "class_bound"]);
+        let all = ["class_from", "class_bound", "class_paths", "data_path"];
+        assert_eq!(options(0.03, 0.3, Sends::Mixed), all);
     }
 
     #[test]

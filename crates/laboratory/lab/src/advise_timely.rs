@@ -10,6 +10,8 @@ pub enum Sends {
     Signalling,
     /// Objects on separate streams.
     Web,
+    /// Small messages and bulk on one association.
+    Mixed,
 }
 
 /// The conditions of traffic and network.
@@ -83,6 +85,20 @@ pub fn advise(traffic: &Traffic) -> Vec<Recommended> {
                 "timely/bundling",
             ));
         }
+        Some(Sends::Mixed) => {
+            all.push(recommended(
+                "interleaving",
+                "on",
+                "a small message does not wait for the end of a long one on another stream",
+                "latency/classes",
+            ));
+            all.push(recommended(
+                "scheduler",
+                "round-robin",
+                "nor for all that was given before it",
+                "latency/classes",
+            ));
+        }
         None => {}
     }
     if traffic.reorders {
@@ -134,6 +150,7 @@ mod tests {
             Traffic { sends: Some(Sends::Bulk), ..nothing },
             Traffic { sends: Some(Sends::Signalling), ..nothing },
             Traffic { sends: Some(Sends::Web), ..nothing },
+            Traffic { sends: Some(Sends::Mixed), ..nothing },
             Traffic { reorders: true, ..nothing },
             Traffic { stands_still: true, ..nothing },
             Traffic { many_short: true, ..nothing },

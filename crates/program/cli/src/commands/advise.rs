@@ -20,8 +20,8 @@ use crate::output;
 /// is known about the network, from options or from the statistics of a live association, and shows
 /// each decision. With --sends, --reorders, --stands-still or --many-short it says which options of
 /// recovery, bundling and the cache of metrics suit, by the measurements of docs/timeliness.md. For
-/// small messages over paths whose round-trip times are known, it also says whether the lowest latency
-/// or copies are worth it (docs/latency.md).
+/// small messages over paths whose round-trip times are known, it also says whether the lowest latency,
+/// copies or classes are worth it (docs/latency.md).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch advise --loss 1%
@@ -80,6 +80,8 @@ enum What {
     Signalling,
     /// Objects on streams of their own
     Web,
+    /// Small messages on stream 0 and bulk on others, on one association
+    Mixed,
 }
 
 /// How routes are found.
@@ -114,6 +116,7 @@ impl Advise {
                 What::Bulk => Sends::Bulk,
                 What::Signalling => Sends::Signalling,
                 What::Web => Sends::Web,
+                What::Mixed => Sends::Mixed,
             }),
             reorders: self.reorders,
             stands_still: self.stands_still,
