@@ -49,58 +49,57 @@ const fn recommended(
     Recommended { option, value, reason, study }
 }
 
-/// The options that suit this traffic.
-pub fn advise(traffic: &Traffic) -> Vec<Recommended> {
-    let mut all = Vec::new();
-    match traffic.sends {
-        Some(Sends::Bulk) => {
-            all.push(recommended(
-                "profile",
-                "bulk",
-                "buffers for long paths; small messages share packets and wait for a round trip at most",
-                "timely/bundling",
-            ));
-        }
-        Some(Sends::Signalling) => {
-            all.push(recommended(
+/// The options that suit what an application sends.
+fn for_sends(sends: Sends) -> Vec<Recommended> {
+    match sends {
+        Sends::Bulk => vec![recommended(
+            "profile",
+            "bulk",
+            "buffers for long paths; small messages share packets and wait for a round trip at most",
+            "timely/bundling",
+        )],
+        Sends::Signalling => vec![
+            recommended(
                 "profile",
                 "signalling",
                 "no message waits for another, and a lost one is found by time and by probes: 50 ms \
                  and not 90 where the round trip is 20 ms",
                 "timely/signalling",
-            ));
-            all.push(recommended(
+            ),
+            recommended(
                 "bundling",
                 "none",
                 "Nagle's rule holds a lone message back until a delayed acknowledgement comes, 120 ms \
                  on average",
                 "timely/bundling",
-            ));
-        }
-        Some(Sends::Web) => {
-            all.push(recommended(
-                "profile",
-                "web",
-                "streams take turns, and small ends of objects share packets",
-                "timely/bundling",
-            ));
-        }
-        Some(Sends::Mixed) => {
-            all.push(recommended(
+            ),
+        ],
+        Sends::Web => vec![recommended(
+            "profile",
+            "web",
+            "streams take turns, and small ends of objects share packets",
+            "timely/bundling",
+        )],
+        Sends::Mixed => vec![
+            recommended(
                 "interleaving",
                 "on",
                 "a small message does not wait for the end of a long one on another stream",
                 "latency/classes",
-            ));
-            all.push(recommended(
+            ),
+            recommended(
                 "scheduler",
                 "round-robin",
                 "nor for all that was given before it",
                 "latency/classes",
-            ));
-        }
-        None => {}
+            ),
+        ],
     }
+}
+
+/// The options that suit this traffic.
+pub fn advise(traffic: &Traffic) -> Vec<Recommended> {
+    let mut all = traffic.sends.map(for_sends).unwrap_or_default();
     if traffic.reorders {
         all.push(recommended(
             "loss_detection",
@@ -170,6 +169,6 @@ mod tests {
                 assert!(file.is_file(), "{study}");
             }
         }
-        assert_eq!(seen, 8);
+        assert_eq!(seen, 10);
     }
 }

@@ -269,7 +269,8 @@ fn an_association_with_a_bound_class_ends() {
 
 #[test]
 fn nothing_is_lost_doubled_or_out_of_order_with_random_faults() {
-    let variants: [(&str, fn(&mut AssociationConfig)); 6] = [
+    type Change = fn(&mut AssociationConfig);
+    let variants: [(&str, Change); 6] = [
         ("bound", |_| ()),
         ("preferring", |config| config.paths.class_bound = false),
         ("primary", |config| {
