@@ -50,7 +50,7 @@ impl Sender {
         if let Some(multipath) = self.config.concurrent()
             && multipath.path_choice == PathChoice::WindowInTurn
             && !self.queue.is_empty()
-            && self.path_for_repairs(now).is_none()
+            && self.path_for_repairs(now, paths).is_none()
         {
             // Move on to the next path when the window is full, even if nothing may be sent now.
             let room = |path| self.has_room_of_its_own(now, path, paths);

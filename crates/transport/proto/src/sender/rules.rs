@@ -35,9 +35,10 @@ impl DataTurn {
 }
 
 impl Sender {
-    /// The first path on which a packet of retransmissions may be sent.
-    pub(crate) fn path_for_repairs(&self, now: Instant) -> Option<PathId> {
-        self.lanes.ids().find(|path| self.may_retransmit(now, *path))
+    /// The first path on which a packet of retransmissions may be sent. Chunks that wait for a path that may not carry
+    /// data, because it is silent or was never verified, hold up no other path.
+    pub(crate) fn path_for_repairs(&self, now: Instant, paths: &Paths) -> Option<PathId> {
+        self.lanes.ids().find(|path| self.may_retransmit(now, *path) && paths[*path].may_carry())
     }
 
     /// Whether a packet of retransmissions may be sent on a path.

@@ -298,6 +298,7 @@ impl Association {
     pub(super) fn leave_closed_path(&mut self) {
         let active = self.paths.active();
         if self.paths[active].may_carry() {
+            self.redirect_closed(active);
             return;
         }
         let open = self.paths.iter().filter(|path| path.may_carry());
@@ -308,12 +309,21 @@ impl Association {
             self.paths.choose(Phase::Primary, open);
         }
         self.use_path(open);
+        self.redirect_closed(open);
+        self.choose_after_removal();
+    }
+
+    /// Moves chunks that wait for a path that may not carry data to one that may. Such a path was the only one left when
+    /// others were removed; once another one is in use, nothing else would ever send them.
+    fn redirect_closed(&mut self, open: PathId) {
+        if !self.sender.has_losses() {
+            return;
+        }
         for id in self.paths.ids_now() {
             if !self.paths[id].may_carry() {
                 self.sender.redirect(id, open);
             }
         }
-        self.choose_after_removal();
     }
 
     /// When [`on_readdressing_timeout`](Self::on_readdressing_timeout) must be called.

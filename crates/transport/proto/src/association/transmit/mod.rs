@@ -169,8 +169,7 @@ impl Association {
             return Some(Turn::Data(active));
         }
         if self.sender.has_losses()
-            && let Some(path) = self.sender.path_for_repairs(now)
-            && self.paths[path].may_carry()
+            && let Some(path) = self.sender.path_for_repairs(now, &self.paths)
         {
             return Some(Turn::Data(path));
         }
