@@ -70,6 +70,11 @@ static void addresses_go_and_come_back(void)
     memcpy(&preferred.sspp_addr, &second, sizeof second);
     SET(far, SCTP_SET_PEER_PRIMARY_ADDR, preferred);
     told(near, SCTP_ADDR_MADE_PRIM, "127.0.0.2");
+    /* One that the socket was not bound to. */
+    CHECK(anabranch_sctp_bindx(far, SA(other), 1, SCTP_BINDX_ADD_ADDR) == 0);
+    told(near, SCTP_ADDR_ADDED, "127.0.0.3");
+    CHECK(peer_addresses(near) == 3);
+    other = at("127.0.0.4", 0);
     memcpy(&preferred.sspp_addr, &other, sizeof other);
     FAILS(option(far, IPPROTO_SCTP, SCTP_SET_PEER_PRIMARY_ADDR, &preferred, sizeof preferred), EADDRNOTAVAIL);
     end();

@@ -322,7 +322,9 @@ static void multihoming(void)
     CHECK(anabranch_sctp_connectx(near, SA(to), 1, NULL) == 0);
     int far = anabranch_accept(server.fd, NULL, NULL);
     CHECK(far >= 0);
-    FAILS(anabranch_sctp_bindx(near, SA(removed), 1, SCTP_BINDX_ADD_ADDR), EOPNOTSUPP);
+    /* The peer does not support changes (SCTP_ASCONF_SUPPORTED). */
+    FAILS(anabranch_sctp_bindx(near, SA(list), 1, SCTP_BINDX_REM_ADDR), EOPNOTSUPP);
+    FAILS(anabranch_sctp_bindx(near, SA(strange), 1, SCTP_BINDX_ADD_ADDR), EADDRNOTAVAIL);
 
     struct sockaddr *addresses;
     CHECK(anabranch_sctp_getpaddrs(near, 0, &addresses) == 2);

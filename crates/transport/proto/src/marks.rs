@@ -119,7 +119,6 @@ marks! {
     StreamsReset = "streams of the peer reset",
     ReconfigurationRepeated = "reconfiguration request sent again",
     AddressChangeRepeated = "change of addresses sent again",
-    AddressChangeAddsSource = "change of addresses adds its source, too",
     AddressChangeAgain = "change of addresses answered again",
     AddressChangeOutOfOrder = "change of addresses out of order",
     IllegalAddressAnswer = "answer to no change of addresses",

@@ -242,7 +242,6 @@ impl Association {
         if state.tries >= KNOWN_TRIES
             && let Some(longer) = with_source(state, &chunk)
         {
-            mark!(AddressChangeAddsSource);
             state.requests.replace(longer.clone());
             (chunk, state.adds_source) = (longer, true);
         }
