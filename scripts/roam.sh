@@ -55,7 +55,7 @@ fail() {
 down 2
 
 mkdir "$directory/files"
-head -c 50000000 /dev/urandom >"$directory/files/film"
+head -c 60000000 /dev/urandom >"$directory/files/film"
 ip netns exec "${prefix}s" "$program" serve --address-reconfiguration --listen "$server:9899" "$directory/files" >"$directory/serve.log" 2>&1 &
 started=$!
 sleep 1
@@ -67,13 +67,14 @@ up 2
 sleep 2
 ready=$(sent 2)
 down 1
-sleep 2
+# Longer than --roam-patience: by then the peer has agreed to forget the first address.
+sleep 4
 [ "$ready" -ge 3 ] || fail "nothing left by the second network while the first one had the preferred route"
 # The first network, after a gap.
 down 2
 sleep 1
 up 1
-sleep 3
+sleep 4
 # Both, and then only the second one again.
 up 2
 sleep 2
