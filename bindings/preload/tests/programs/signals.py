@@ -11,14 +11,18 @@ class Interrupted(Exception):
     pass
 
 
-def interrupt(*_):
-    raise Interrupted
+def is_interrupted(call, progress=lambda: None):
+    """The call waits until a signal comes, whose handler raises, once there is no more progress."""
+    last = progress()
 
-
-def is_interrupted(call):
-    """The call waits until a signal comes, whose handler raises."""
+    def interrupt(*_):
+        nonlocal last
+        before, last = last, progress()
+        if before == last:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Interrupted
     signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
     try:
         call()
     except Interrupted:
@@ -37,18 +41,29 @@ def send_and_receive():
     s.connect(where)
     is_interrupted(lambda: s.recv(100))
     is_interrupted(lambda: s.recvmsg(100, 100))
-    # The server stops to read when it cannot send the messages back.
+    # A message whose call was interrupted is not sent.
+    for _ in range(3):
+        only_what_was_sent_comes_back(s)
+    s.close()
+
+
+def only_what_was_sent_comes_back(s):
     sent = 0
 
+    # The server stops to read when it cannot send the messages back.
     def fill():
         nonlocal sent
         while True:
             sent += s.send(bytes(1000))
-    is_interrupted(fill)
-    # A message whose call was interrupted is not sent.
+    # If the signal came amid a call that does not wait, the handler would raise before the result is added.
+    is_interrupted(fill, lambda: sent)
     while sent:
         sent -= len(s.recv(100_000))
-    s.close()
+    s.settimeout(0.3)
+    try:
+        raise AssertionError(f"{len(s.recv(100_000))} bytes came that were not sent")
+    except TimeoutError:
+        s.settimeout(None)
 
 
 def accept():
