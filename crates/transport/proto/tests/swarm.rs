@@ -87,7 +87,7 @@ fn what_random_runs_have_found() {
 /// With an option set in both ends, as `--set` does.
 #[test]
 fn what_random_runs_with_changing_addresses_have_found() {
-    // A user connects anew to an address that the peer has removed from the association: no bug, but the peer takes it for a
+    // A user connects again to an address that the peer has removed from the association: no bug, but the peer takes it for a
     // restart.
     let mut options = Options::draw(704_811);
     for name in ["authentication", "address_reconfiguration"] {

@@ -1,7 +1,7 @@
 //! Requests with serial numbers. Stream reconfiguration (RFC 6525) and address reconfiguration (RFC
 //! 5061) have the same rules, and differ only in their parameters.
 //!
-//! One request may be outstanding. It is retransmitted with its number, until it is answered,
+//! One request may be outstanding. It is retransmitted unchanged, with its number, until it is answered,
 //! each time after the RTO of the path that it took. The association counts the errors and chooses
 //! another path. The caller of this state machine collects further wishes of the user, and combines them
 //! into one request when the outstanding one is answered.
@@ -104,14 +104,6 @@ impl Requests {
                 Some(path)
             }
             _ => None,
-        }
-    }
-
-    /// Replaces the request of [`due`](Self::due), under its number. The peer may have processed the first one, and
-    /// answers that then.
-    pub(super) fn replace(&mut self, body: Bytes) {
-        if let Some(outstanding) = &mut self.outstanding {
-            outstanding.body = body;
         }
     }
 

@@ -47,6 +47,8 @@ pub(super) struct Readdressing {
     source: Option<IpAddr>,
     /// The chunk also adds this address, because the peer may not know it.
     adds_source: bool,
+    /// A source that the peer refused to add, because it has it.
+    known: Option<IpAddr>,
     /// The path that the chunk last took, and when it was first sent, if it was not repeated.
     last: Option<PathId>,
     first_sent: Option<Instant>,
@@ -98,6 +100,7 @@ impl Readdressing {
             asked: Vec::new(),
             source: None,
             adds_source: false,
+            known: None,
             last: None,
             first_sent: None,
             tries: 0,

@@ -21,8 +21,6 @@ use crate::time::Instant;
 
 /// The most requests in one chunk: it fits into the smallest packet.
 const MOST_REQUESTS: usize = 8;
-/// How often a chunk that must come from a certain address is sent before it also adds this address.
-const KNOWN_TRIES: u32 = 2;
 /// How often a chunk is sent before an address that it removes may send it.
 const PATIENT_TRIES: u32 = 5;
 
@@ -127,6 +125,22 @@ impl Association {
     ) {
         let mut value = state.requests.next().to_be_bytes().to_vec();
         encode_address(self.known_address(), &mut value);
+        // A translator may show the peer another address than the one that it knows. A peer discards what comes from an
+        // unknown address, unless it adds that address.
+        let adds = |source: IpAddr| {
+            let same =
+                |change: &Change| change.what == AddressChange::Added && change.address == source;
+            changes.iter().any(same)
+        };
+        let known = state.known.take();
+        state.adds_source = source.is_some_and(|source| !adds(source) && known != Some(source));
+        if let Some(source) = source.filter(|_| state.adds_source) {
+            let mut any = Vec::new();
+            encode_address(wildcard(source), &mut any);
+            let correlation = u32::try_from(changes.len()).unwrap_or(u32::MAX);
+            let address = Parameters::new(&any);
+            Parameter::AddIpAddress { correlation, address }.encode(&mut value);
+        }
         for (correlation, change) in (0..).zip(&changes) {
             let alone = |address: &IpAddr| source.is_some() && !self.may_name(*address);
             let named = match alone(&change.address) {
@@ -158,7 +172,7 @@ impl Association {
             }
         }
         (state.asked, state.source, state.last, state.first_sent) = (changes, source, None, None);
-        (state.tries, state.adds_source) = (0, false);
+        state.tries = 0;
         let begun = state.requests.begin(value.into(), 1);
         debug_assert!(begun.is_ok(), "another request is outstanding");
     }
@@ -238,13 +252,7 @@ impl Association {
             return;
         };
         let Some((_, chunk)) = state.requests.due() else { return };
-        let mut chunk = chunk.clone();
-        if state.tries >= KNOWN_TRIES
-            && let Some(longer) = with_source(state, &chunk)
-        {
-            state.requests.replace(longer.clone());
-            (chunk, state.adds_source) = (longer, true);
-        }
+        let chunk = chunk.clone();
         let rto = self.paths[path].rtt.rto();
         let repeated = state.last.is_some();
         state.first_sent = (!repeated).then_some(now);
@@ -371,6 +379,9 @@ impl Association {
         for what in not_understood(&asked, parameters) {
             self.refuse(what);
         }
+        if adds_source && refuses(parameters, asked.len()) && self.ask_without_source(&asked) {
+            return self.advance_readdressing(now);
+        }
         let results = results(&asked, parameters, adds_source);
         for (change, result) in asked.into_iter().zip(results) {
             let came = (Some(path) == taken).then_some((path, rtt));
@@ -385,6 +396,19 @@ impl Association {
             self.choose_after_removal();
         }
         self.advance_readdressing(now);
+    }
+
+    /// Makes requests again without the one that adds their source, which the peer refused. usrsctp and FreeBSD do that for an
+    /// address that they have. Returns whether the peer does: it has verified that address, or answers what comes from it.
+    fn ask_without_source(&mut self, asked: &[Change]) -> bool {
+        let Some(source) = self.readdressing().source else { return false };
+        let knows = self.paths.iter().any(|path| path.local == source && path.may_carry());
+        if knows {
+            let state = self.readdressing();
+            state.known = Some(source);
+            asked.iter().rev().for_each(|change| state.wishes.push_front(*change));
+        }
+        knows
     }
 
     /// Does what the peer has answered. `came`: the answer took the path of the request, with this round-trip time.
@@ -543,25 +567,11 @@ fn not_understood(asked: &[Change], answer: Parameters<'_>) -> Vec<AddressChange
     unknown.filter_map(|correlation| Some(asked.get(correlation as usize)?.what)).collect()
 }
 
-/// The chunk with a request in front that adds the address from which it must come, if it lacks one. A translator may show
-/// the peer another address than the one that it knows, and without this request the peer discards the chunk. If it has
-/// processed the shorter chunk, it knows the address, and its answer says the same.
-fn with_source(state: &Readdressing, chunk: &Bytes) -> Option<Bytes> {
-    let source = state.source.filter(|_| !state.adds_source)?;
-    let adds = |change: &Change| change.what == AddressChange::Added && change.address == source;
-    if state.asked.iter().any(adds) {
-        return None;
-    }
-    let (serial, requests) = chunk.split_at_checked(4)?;
-    // The first parameter is an address of this side.
-    let own = Parameters::new(requests).iter().next()?.ok()?.bytes().len();
-    let (own, requests) = requests.split_at_checked(own)?;
-    let (mut longer, mut any) = ([serial, own].concat(), Vec::new());
-    encode_address(wildcard(source), &mut any);
-    let correlation = u32::try_from(state.asked.len()).ok()?;
-    Parameter::AddIpAddress { correlation, address: Parameters::new(&any) }.encode(&mut longer);
-    longer.extend_from_slice(requests);
-    Some(longer.into())
+/// Whether the peer has refused the request with this correlation identifier.
+fn refuses(answer: Parameters<'_>, request: usize) -> bool {
+    answer.iter().map_while(Result::ok).any(|response| {
+        matches!(response.decode(), Ok(Parameter::ErrorCauseIndication { correlation, .. }) if correlation as usize == request)
+    })
 }
 
 /// The results of requests. Before the first error, those without a response succeeded; after it, they failed. So did all
