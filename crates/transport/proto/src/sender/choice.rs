@@ -38,6 +38,10 @@ impl Sender {
         }
         if self.partial.is_some() {
             self.give_up_lost(now);
+            // What was lost, and so had no timer, may be given up now: then only a FORWARD TSN is under way.
+            if !self.has_losses() {
+                self.watch_forward_tsn(now, paths);
+            }
         }
         let late = self.overtake(now, paths);
         // Must follow `overtake`, which may lose more chunks.

@@ -76,10 +76,13 @@ impl Sender {
     /// Sends a probe, because nothing has arrived for long: new data, or the last chunk again.
     fn on_probe_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         let fits = self.outstanding.lost_chunks() == 0 && self.may_go_forward(path, paths);
+        let latest = self.outstanding.latest(path);
+        // Otherwise it would be given up in place of being sent again, although it may have arrived.
+        let latest = latest.filter(|tsn| fits || self.may_repeat(now, *tsn));
         let lane = &mut self.lanes[path];
         let Some(evidence) = lane.evidence.as_deref_mut() else { return };
         evidence.probe.disarm();
-        let Some(tsn) = self.outstanding.latest(path) else { return };
+        let Some(tsn) = latest else { return };
         mark!(TailProbe);
         self.counts.tail_probes = self.counts.tail_probes.wrapping_add(1);
         if fits {
