@@ -277,7 +277,7 @@ impl Receiver {
         let is_whole = begin && data.flags.end();
         let more = if is_whole { 0 } else { self.assembler.cost(id, data.fsn) };
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 } + more;
-        if !self.admits(tsn, charge as usize)? {
+        if !self.admits(tsn, length as usize, charge as usize)? {
             return Ok(DataOutcome::NoRoom);
         }
         if copied {
@@ -295,14 +295,14 @@ impl Receiver {
         Ok(DataOutcome::New)
     }
 
-    /// Whether there is room for a chunk; drops other data if necessary.
-    fn admits(&mut self, tsn: u64, charge: usize) -> Result<bool, Violation> {
+    /// Whether there is room for a chunk with `length` bytes of user data; drops other data if necessary.
+    fn admits(&mut self, tsn: u64, length: usize, charge: usize) -> Result<bool, Violation> {
         let mut left = self.memory_left();
         if self.renegable.is_some() {
             left = self.make_room(tsn, charge);
         }
         let full = self.charge + charge > self.limit;
-        if (full || charge > left) && !self.may_exceed(tsn, charge) {
+        if (full || charge > left) && !self.may_exceed(tsn, length, charge) {
             self.counts.dropped_chunks = self.counts.dropped_chunks.wrapping_add(1);
             mark!(DataNoRoom);
             // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
@@ -536,14 +536,16 @@ impl Receiver {
     /// Whether a chunk that does not fit into the buffer may use the reserve.
     // req: rfc9260 6.2 "SHOULD NOT revoke a SACK chunk and"
     // req: rfc9260 6.2 "SHOULD take into account the dropped data"
-    fn may_exceed(&self, tsn: u64, charge: usize) -> bool {
+    fn may_exceed(&self, tsn: u64, length: usize, charge: usize) -> bool {
         // All data up to the cumulative TSN can be delivered, so a chunk that advances it makes room. A chunk that
         // fills a gap is accepted even if no memory is free.
         // req: rfc9260 6.2 "the receiver MUST drop any new incoming DATA"
         // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless, and it is done only without `never_renege`, or when the endpoint is short of memory
         tsn == self.map.cumulative() + 1
             && self.charge + charge <= self.limit + RESERVE
-            && (self.map.has_gaps() || (self.charge < self.limit && self.memory_left() > 0))
+            && (self.map.has_gaps()
+                || self.memory_left() > 0
+                    && (self.charge < self.limit || self.keeps_promise(length)))
     }
 
     /// Whether nothing can ever be delivered again: the next chunk has no room, and the user has read

@@ -421,6 +421,32 @@ fn what_is_announced_can_be_filled() {
     assert!(receiver.used() > 150_000 && receiver.used() <= 200_000, "{}", receiver.used());
 }
 
+/// The last chunks of a window are small, and need more memory for each byte than those before them.
+#[test]
+fn the_end_of_a_window_can_be_filled_with_small_chunks() {
+    let mut receiver = receiver(65_536);
+    let mut window = receiver.a_rwnd() as usize;
+    let (mut tsn, mut in_flight) = (1, 0);
+    while window > in_flight {
+        // Each SACK leaves when half of what the peer may send is on its way.
+        in_flight += window / 2;
+        while in_flight > 0 {
+            let length = in_flight.min(if window > 3000 { 1400 } else { 144 });
+            let chunk = Chunk::whole(tsn, 0, (tsn - 1) as u16, length);
+            assert_eq!(take(&mut receiver, &chunk), DataOutcome::New, "{window} left");
+            (tsn, in_flight, window) = (tsn + 1, in_flight - length, window - length);
+            let announced = receiver.a_rwnd();
+            assert!(window > 3000 || announced as usize >= window, "{announced} of {window}");
+            receiver.on_sack_sent(announced);
+            window = announced as usize;
+        }
+        if window < 4 {
+            break;
+        }
+    }
+    assert!(receiver.used() < 65_536 + 2 * 1500 + 300, "{}", receiver.used());
+}
+
 #[test]
 // test: rfc9260 6.2 "SHOULD send additional SACK chunks to update"
 // test: rfc9260 6.2 "MUST avoid sending a large number of window"
@@ -468,7 +494,7 @@ fn a_small_buffer_sends_updates_too() {
     let mut receiver = receiver(1500);
     take(&mut receiver, &Chunk::whole(1, 0, 0, 1400));
     receiver.on_sack_sent(receiver.a_rwnd());
-    assert_eq!(receiver.a_rwnd(), 0);
+    assert!(receiver.a_rwnd() <= 100);
     drain(&mut receiver);
     assert!(receiver.window_update_due());
     assert!(receiver.a_rwnd() > 1300);

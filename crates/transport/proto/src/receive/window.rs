@@ -42,6 +42,17 @@ impl Receiver {
         self.announced.saturating_sub(self.accepted)
     }
 
+    /// Memory beyond the receive buffer for data that fits into the announced window. The window is computed from the
+    /// memory of recent chunks; the last ones may need more than those.
+    fn overrun(&self) -> usize {
+        (2 * usize::from(self.mtu)).min(self.limit / 8)
+    }
+
+    /// Whether the peer was told that there is room for `length` bytes, and the buffer is not overrun by far.
+    pub(super) fn keeps_promise(&self, length: usize) -> bool {
+        length <= self.left() && self.charge < self.limit + self.overrun()
+    }
+
     /// Whether the window is smaller than last announced. A peer that learns only that its data has arrived, as from a
     /// SHUTDOWN, assumes that the announced window is free again.
     pub(crate) fn is_narrower_than_announced(&self) -> bool {
@@ -51,12 +62,19 @@ impl Receiver {
     /// The window to announce in a SACK now.
     ///
     /// The right edge of the window advances by full packets or half of the buffer, not by less (RFC 1122 section
-    /// 4.2.3.3), except when the buffer is empty and no more data can arrive.
+    /// 4.2.3.3), except when the buffer is empty and no more data can arrive. It does not move back for as little as the
+    /// last packets of a window: they may be on their way.
     pub(crate) fn a_rwnd(&self) -> u32 {
         // req: rfc9260 6.2 "have an algorithm for advertising its receive window"
         let (free, left) = (self.free(), self.left());
         let small = free.saturating_sub(left) < usize::from(self.mtu).min(self.limit / 2);
-        let window = if free > left && small && self.charge > 0 { left } else { free };
+        let window = if free > left {
+            if small && self.charge > 0 { left } else { free }
+        } else if self.memory_left() > 0 && self.keeps_promise(0) {
+            free.max(left.min(self.overrun()))
+        } else {
+            free
+        };
         u32::try_from(window).unwrap_or(u32::MAX)
     }
 
