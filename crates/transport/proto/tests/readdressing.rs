@@ -59,9 +59,14 @@ fn change(
     }
 }
 
-/// A client with private addresses, and a server with one that is not, so that the client's mean nothing to it.
+/// A client with two private addresses, and a server with one that is not, so that the client's mean nothing to it.
 fn behind_translators(config: AssociationConfig) -> Pair {
-    let own = [addresses(0, 2), vec![IpAddr::from([203, 0, 113, 1])]];
+    with_networks(2, config)
+}
+
+/// The same with this number of private addresses.
+fn with_networks(networks: u8, config: AssociationConfig) -> Pair {
+    let own = [addresses(0, networks), vec![IpAddr::from([203, 0, 113, 1])]];
     let mut pair = Pair::with(own.clone(), Default::default(), config.clone());
     let now = pair.net.now();
     pair.net.node_mut(0).endpoint.set_local_addresses(now, &own[0][..1]);
@@ -480,6 +485,57 @@ fn a_request_that_took_the_wrong_network_is_made_again() {
         };
         assert!(pair.run_until(Duration::from_secs(30), arrived), "{proven} {told}");
         assert!(of_peer(&pair, 1).contains(&(Added, new)), "{proven} {told}");
+    }
+}
+
+/// Brings a network of the client up or down: its link to the server, and what the host says of the address.
+fn network(pair: &mut Pair, address: IpAddr, up: bool) {
+    let (server, now) = (pair.addresses[1][0], pair.net.now());
+    pair.net.set_up(address, server, up);
+    pair.net.set_up(server, address, up);
+    pair.net.node_mut(0).endpoint.handle_local_address(now, address, up);
+}
+
+/// A request has to come from the address that it adds, and the network of that address goes before the answer arrives.
+// test: rfc5061 5.5 "multiple ASCONFs, the following rules MUST be followed"
+// test: rfc5061 5.5 "Previously transmitted ASCONF Chunks MUST be left unchanged"
+// test: rfc5061 5.5 "containing ASCONF Chunks MUST be bundled starting with"
+// test: rfc5061 5.5 "within the packet MUST be adjacent to each"
+#[test]
+fn a_network_that_goes_before_the_answer_does_not_hold_up_the_next_one() {
+    for (old_works, heard) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut pair = with_networks(3, roaming());
+        let [old, brief, new] = [0, 1, 2].map(|at| pair.addresses[0][at]);
+        let server = pair.addresses[1][0];
+        network(&mut pair, new, false);
+        network(&mut pair, brief, true);
+        pair.net.set_up(server, brief, false);
+        pair.net.set_up(brief, server, heard);
+        if !old_works {
+            network(&mut pair, old, false);
+        }
+        pair.run(Duration::from_millis(250));
+        assert!(!requested(&pair, 0).is_empty(), "the address is announced");
+        assert_eq!(own(&pair, 0), []);
+        network(&mut pair, brief, false);
+        pair.run(Duration::from_secs(4));
+        network(&mut pair, new, true);
+        pair.run(Duration::from_secs(4));
+        network(&mut pair, old, false);
+        let before = [0, 1].map(|node| pair.received_len(node));
+        for node in [0, 1] {
+            assert!(pair.send(node, 0, vec![3; 50_000]));
+        }
+        let arrived = |pair: &mut Pair| {
+            [0, 1].iter().all(|node| pair.received_len(*node) - before[*node] == 50_000)
+        };
+        assert!(pair.run_until(Duration::from_secs(30), arrived), "{old_works} {heard}");
+        assert!(own(&pair, 0).contains(&(Added, new, Performed)), "{old_works} {heard}");
+        // Where the old network works, the request is answered there.
+        let requests = requested(&pair, 0);
+        let together = requests.iter().find(|text| text.matches("ASCONF").count() == 2);
+        assert_eq!(together.is_some(), !old_works, "the next one does not wait for the answer");
+        assert!(together.is_none_or(|text| text.starts_with(&requests[0])), "{together:?}");
     }
 }
 

@@ -71,6 +71,13 @@ impl Requests {
         Ok(number)
     }
 
+    /// Withdraws the outstanding request, so that another one can begin, and returns it. The peer expects its number
+    /// first, so it must be sent before the next one in the same packet; the answer to that one is enough.
+    // RFC 5061 section 5.5
+    pub(super) fn overtake(&mut self) -> Option<Bytes> {
+        self.outstanding.take().map(|outstanding| outstanding.body)
+    }
+
     /// The request that must be sent now, with its number.
     pub(super) fn due(&self) -> Option<(u32, &Bytes)> {
         let outstanding = self.outstanding.as_ref()?;

@@ -96,15 +96,17 @@ impl Association {
         let mut chunks = packet.chunks();
         chunks.next()?.ok()?;
         let at = chunks.offset();
-        let second = chunks.next()?.ok()?;
         if !screen.has_authenticated(at) {
             return None;
         }
-        let Ok(Chunk::Asconf(asconf)) = second.decode() else { return None };
-        if self.readdressing().answers.on_request(asconf.serial) != Incoming::New {
-            return None;
-        }
         let source = arrival.remote;
+        // The first one may be an earlier one whose answer was lost.
+        let mut requests = chunks.map_while(|chunk| match chunk.ok()?.decode() {
+            Ok(Chunk::Asconf(asconf)) => Some(asconf),
+            _ => None,
+        });
+        let answers = &self.readdressing().answers;
+        let asconf = requests.find(|asconf| answers.on_request(asconf.serial) == Incoming::New)?;
         let is_added = asconf.parameters.iter().map_while(Result::ok).any(|raw| {
             let Ok(Parameter::AddIpAddress { address, .. }) = raw.decode() else { return false };
             decode_address(address).is_some_and(|named| stands_for(named, source) == source)

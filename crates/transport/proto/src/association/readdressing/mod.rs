@@ -4,7 +4,8 @@
 //! next chunk. A new local address gets its paths at once, but they are silent: they carry nothing but ASCONF until the
 //! peer knows the address. So do the paths of an address that the peer is asked to forget, if there is no other way to
 //! keep the association. A private address that the peer cannot use is added with the wildcard: the peer takes the address
-//! and the port that a translator gave the packet.
+//! and the port that a translator gave the packet. Such a chunk must come from that address. If the address goes before
+//! the answer comes, the next chunk travels with this one.
 //!
 //! `outgoing` sends requests and processes the answers, `incoming` processes the peer's requests, and `roam` makes
 //! requests of its own when addresses of this host come and go. An association that uses none of this has no such state.
@@ -41,6 +42,8 @@ const MOST_WISHES: usize = 32;
 pub(super) struct Readdressing {
     requests: Requests,
     answers: Answers,
+    /// Earlier chunks whose answers may not have come; they travel before the outstanding one, in the same packet.
+    earlier: Vec<Bytes>,
     /// The requests of the outstanding chunk, whose places are their correlation identifiers.
     asked: Vec<Change>,
     /// The local address from which the chunk must be sent.
@@ -97,6 +100,7 @@ impl Readdressing {
         Self {
             requests: Requests::new(local_tsn),
             answers: Answers::new(remote_tsn),
+            earlier: Vec::new(),
             asked: Vec::new(),
             source: None,
             adds_source: false,

@@ -1,5 +1,6 @@
 //! Requests of this side (RFC 5061 sections 5.1 and 5.3).
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use anabranch_wire::{Cause, Parameter, Parameters, cause_code};
@@ -21,6 +22,8 @@ use crate::time::Instant;
 
 /// The most requests in one chunk: it fits into the smallest packet.
 const MOST_REQUESTS: usize = 8;
+/// The most bytes of earlier chunks to which another one is added.
+const MOST_EARLIER: usize = 200;
 /// How often a chunk is sent before an address that it removes may send it.
 const PATIENT_TRIES: u32 = 5;
 
@@ -37,14 +40,44 @@ impl Association {
             && matches!(self.state, State::Established)
         {
             let (changes, source) = self.next_changes(state);
-            if changes.is_empty() {
-                return;
+            if !changes.is_empty() {
+                self.begin_changes(now, state, changes, source);
             }
-            self.begin_changes(now, state, changes, source);
+        }
+        if self.source_has_left(state) {
+            self.overtake(now, state);
         }
         if state.requests.due().is_some() {
             self.send_changes(now, state);
         }
+    }
+
+    /// Whether the interface of the address that must send the outstanding chunk went away, while another address could
+    /// send it.
+    fn source_has_left(&self, state: &Readdressing) -> bool {
+        let Some(source) = state.source else { return false };
+        let left = self.paths.iter().all(|path| path.local != source || path.detached);
+        let works = |path: &Path| path.local != source && !path.detached && !path.disowned;
+        let comes = |wish: &Change| wish.what == AddressChange::Added && wish.address != source;
+        left && (self.paths.iter().any(works) || state.wishes.iter().any(comes))
+    }
+
+    /// Gives up requests whose source has left. The next ones, if there are any, travel with them and need not wait.
+    // req: rfc5061 5.5 "multiple ASCONFs, the following rules MUST be followed"
+    // req: rfc5061 5.5 "ASCONF lookup address MUST be populated as if"
+    fn overtake(&mut self, now: Instant, state: &mut Readdressing) {
+        self.give_up_source(now, state);
+        let earlier: usize = state.earlier.iter().map(Bytes::len).sum();
+        let may_ask = matches!(self.state, State::Established) && earlier <= MOST_EARLIER;
+        let (changes, source) = match may_ask {
+            true => self.next_changes(state),
+            false => Default::default(),
+        };
+        if changes.is_empty() {
+            return state.requests.hasten();
+        }
+        state.earlier.extend(state.requests.overtake());
+        self.begin_changes(now, state, changes, source);
     }
 
     /// The changes that go into the next chunk, in their order, and the local address that must send it. An address goes
@@ -82,6 +115,9 @@ impl Association {
             let again = changes.iter().any(|earlier| {
                 earlier.address == address && earlier.what != AddressChange::Preferred
             });
+            if !fits && changes.is_empty() && bring_addition_forward(&mut state.wishes) {
+                continue;
+            }
             if !fits || again || changes.len() >= MOST_REQUESTS {
                 break;
             }
@@ -247,12 +283,15 @@ impl Association {
     // req: rfc5061 5.1.1 "that these transfers MUST NOT cause congestion within"
     // req: rfc5061 4.1.1 "chunk MUST be sent in an authenticated way by using the mechanism"
     fn send_changes(&mut self, now: Instant, state: &mut Readdressing) {
-        let Some(path) = self.path_for_changes(state).or_else(|| self.give_up_source(now, state))
-        else {
-            return;
-        };
+        let mut path = self.path_for_changes(state);
+        if path.is_none() && state.source.is_some() {
+            self.give_up_source(now, state);
+            path = self.path_for_changes(state);
+        }
+        let Some(path) = path.filter(|_| !self.is_closed()) else { return };
         let Some((_, chunk)) = state.requests.due() else { return };
-        let chunk = chunk.clone();
+        let mut chunks = state.earlier.clone();
+        chunks.push(chunk.clone());
         let rto = self.paths[path].rtt.rto();
         let repeated = state.last.is_some();
         state.first_sent = (!repeated).then_some(now);
@@ -260,20 +299,26 @@ impl Association {
         state.tries = state.tries.saturating_add(1);
         state.counts.address_changes_sent = state.counts.address_changes_sent.wrapping_add(1);
         state.requests.on_sent(path, now + rto);
-        let waits = |control: &Control| matches!(control, Control::Asconf(same) if *same == chunk);
+        let waits = |control: &Control| matches!(control, Control::Asconf(_));
         self.outbox.chunks.retain(|(_, control)| !waits(control));
-        self.queue(path, Control::Asconf(chunk));
+        // req: rfc5061 5.5 "containing ASCONF Chunks MUST be bundled starting with"
+        // req: rfc5061 5.5 "within the packet MUST be adjacent to each"
+        for chunk in chunks {
+            self.queue(path, Control::Asconf(chunk));
+        }
     }
 
-    /// Gives up requests that had to come from an address which reaches no address of the peer any more. Their chunk is
-    /// still sent, because the peer expects its number; it changes nothing then but the peer's view of addresses that are
-    /// gone.
-    fn give_up_source(&mut self, now: Instant, state: &mut Readdressing) -> Option<PathId> {
-        state.source.take()?;
+    /// Gives up requests that had to come from an address which left, or which reaches no address of the peer any more.
+    /// Their chunk is still sent, because the peer expects its number; it changes nothing then but the peer's view of
+    /// addresses that are gone.
+    fn give_up_source(&mut self, now: Instant, state: &mut Readdressing) {
+        state.source = None;
         for change in std::mem::take(&mut state.asked) {
             self.end_change(now, change, ReconfigurationResult::Failed, None);
+            if change.what == AddressChange::Removed && self.config.addresses.roam {
+                state.departed.push((change.address, now));
+            }
         }
-        if self.is_closed() { None } else { self.path_for_changes(state) }
     }
 
     /// The path for the chunk: one that works, then one of an address that it adds, then any other. A path that it took
@@ -367,6 +412,7 @@ impl Association {
             return self.abort_with(path, cause, reason);
         }
         let Some((_, taken)) = state.requests.on_answer(serial) else { return };
+        state.earlier.clear();
         let (asked, adds_source) = (std::mem::take(&mut state.asked), state.adds_source);
         let rtt = state.first_sent.map(|at| now.saturating_since(at));
         self.watch.error_count = 0;
@@ -526,6 +572,7 @@ impl Association {
         }
         let Some(state) = &mut self.readdressing else { return };
         state.requests.on_answer(state.requests.next().wrapping_sub(1));
+        state.earlier.clear();
         let asked = std::mem::take(&mut state.asked);
         self.refuse(AddressChange::Added);
         self.refuse(AddressChange::Preferred);
@@ -547,11 +594,26 @@ impl Association {
         let wishes = std::mem::take(&mut state.wishes);
         let (refused, left) = wishes.into_iter().partition(|wish| state.refuses(wish.what));
         state.wishes = left;
-        let refused: std::collections::VecDeque<Change> = refused;
+        let refused: VecDeque<Change> = refused;
         for change in refused {
             self.tell_change(change, ReconfigurationResult::Denied);
         }
     }
+}
+
+/// Moves the first wish for a new address before others that have to wait for one. Returns whether there was any.
+fn bring_addition_forward(wishes: &mut VecDeque<Change>) -> bool {
+    let at = wishes.iter().position(|wish| wish.what == AddressChange::Added);
+    let Some(at) = at.filter(|at| *at > 0) else { return false };
+    let address = wishes[at].address;
+    // One that goes first, and comes back, stays in its order.
+    if wishes.iter().take(at).any(|wish| wish.address == address) {
+        return false;
+    }
+    if let Some(addition) = wishes.remove(at) {
+        wishes.push_front(addition);
+    }
+    true
 }
 
 /// The kinds of requests that the peer did not understand.
