@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use anabranch_harness::{Pair, craft};
+use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_impair::Rng;
 use anabranch_proto::config::SharedKeys;
 use anabranch_proto::{AssociationConfig, ChunkTypes};
-use anabranch_wire::{Auth, Chunk, Packet, PacketWriter, kind};
+use anabranch_wire::{Auth, Chunk, Packet, PacketWriter, Parameters, kind, parameter_kind};
 use bytes::Bytes;
 
 use crate::{Attack, Memory, attack, figure, quiet};
@@ -53,6 +53,8 @@ pub(crate) fn all() -> Vec<Attack> {
             },
         ),
         replayed(),
+        downgraded(),
+        rekeyed(),
     ]
 }
 
@@ -144,6 +146,128 @@ fn replayed() -> Attack {
         [
             figure("associations harmed", 0, harmed(&mut pair)),
             figure("bytes delivered again", 0, again as u64),
+        ],
+    )
+}
+
+/// Somebody on the path changes what the ends say of authentication in their INIT and INIT ACK.
+fn downgraded() -> Attack {
+    let config = config().with(|config| config.authentication.require_authentication = true);
+    let mut pair = Pair::new(1, config.clone());
+    pair.net.script(|sight| match sight.has(kind::INIT) {
+        true => Verdict::Replace(changed(&sight.packet, |_| ())),
+        false => Verdict::Pass,
+    });
+    pair.connect(config.clone());
+    pair.run(Duration::from_secs(1));
+    assert!(pair.both_up(), "a packet that is only made again does not count as changed");
+    let (mut associations, mut delivered) = (0, 0);
+    for number in 0..100 {
+        let mut pair = Pair::new(1, config.clone());
+        let (kind, change) = ([kind::INIT, kind::INIT_ACK][number % 2], CHANGES[number / 2 % 5]);
+        pair.net.script(move |sight| match sight.has(kind) {
+            true => Verdict::Replace(changed(&sight.packet, change)),
+            false => Verdict::Pass,
+        });
+        pair.connect(config.clone());
+        pair.run(Duration::from_secs(5));
+        associations += u64::from(pair.id[1].is_some());
+        delivered += pair.received_len(0) + pair.received_len(1);
+    }
+    let figures =
+        [figure("associations", 0, associations), figure("bytes delivered", 0, delivered)];
+    attack("100 handshakes with the parameters of authentication changed", figures)
+}
+
+/// A change of the list of parameters: their types and values.
+type Change = fn(&mut Vec<(u16, Vec<u8>)>);
+
+const CHANGES: [Change; 5] = [
+    |all| all.retain(|(kind, _)| !ABOUT_AUTHENTICATION.contains(kind)),
+    |all| all.retain(|(kind, _)| *kind != parameter_kind::CHUNK_LIST),
+    |all| shorten(all, parameter_kind::CHUNK_LIST, 1),
+    |all| shorten(all, parameter_kind::REQUESTED_HMAC_ALGORITHM, 2),
+    |all| shorten(all, parameter_kind::RANDOM, 1),
+];
+
+const ABOUT_AUTHENTICATION: [u16; 4] = [
+    parameter_kind::RANDOM,
+    parameter_kind::CHUNK_LIST,
+    parameter_kind::REQUESTED_HMAC_ALGORITHM,
+    parameter_kind::SUPPORTED_EXTENSIONS,
+];
+
+/// Takes the last `bytes` of a parameter away.
+fn shorten(all: &mut [(u16, Vec<u8>)], kind: u16, bytes: usize) {
+    for (_, value) in all.iter_mut().filter(|(of, _)| *of == kind) {
+        value.truncate(value.len() - bytes);
+    }
+}
+
+/// A packet with an INIT or INIT ACK with other parameters.
+fn changed(packet: &Packet<'_>, change: Change) -> Bytes {
+    let chunk = packet.chunks().next().expect("an INIT or INIT ACK").expect("a whole chunk");
+    let (fixed, list) = chunk.value.split_at(16);
+    let list = Parameters::new(list).iter().flatten();
+    let mut all: Vec<(u16, Vec<u8>)> = list.map(|raw| (raw.kind, raw.value.to_vec())).collect();
+    change(&mut all);
+    let mut value = fixed.to_vec();
+    for (kind, bytes) in all {
+        value.extend(kind.to_be_bytes());
+        value.extend((bytes.len() as u16 + 4).to_be_bytes());
+        value.extend(bytes);
+        value.resize(value.len().next_multiple_of(4), 0);
+    }
+    craft::packet(packet.header(), |packet| packet.raw(chunk.kind, chunk.flags, &value))
+}
+
+/// The ends change their keys while packets with the keys before are on their way.
+fn rekeyed() -> Attack {
+    let mut pair = Pair::connected(1, config());
+    let change = |pair: &mut Pair, node: usize, change: &dyn Fn(&mut SharedKeys)| {
+        let now = pair.net.now();
+        let mut association = pair.association_mut(node);
+        let mut config = association.config().clone();
+        change(&mut config.keys);
+        association.reconfigure(now, &config).expect("keys may change");
+    };
+    let (mut memory, mut received) = (Memory::now(), 0);
+    for round in 0..1_000_u16 {
+        for node in [0, 1] {
+            change(&mut pair, node, &|keys| {
+                keys.set(10 + round, &round.to_be_bytes()).expect("there is room");
+                // What it authenticated has arrived.
+                let _ = keys.delete(8_u16.wrapping_add(round));
+            });
+        }
+        for node in [0, 1] {
+            assert!(pair.send(node, 0, vec![7; 3_000]));
+            pair.run(Duration::from_millis(7));
+            change(&mut pair, node, &|keys| {
+                keys.activate(10 + round).expect("a key that was set");
+            });
+        }
+        pair.run(Duration::from_millis(36));
+        received += pair.received_len(0) + pair.received_len(1);
+        pair.received = Default::default();
+        pair.events = Default::default();
+        pair.forget();
+    }
+    let held = memory.most();
+    pair.run(Duration::from_secs(5));
+    let missing = 6_000_000 - received - pair.received_len(0) - pair.received_len(1);
+    let statistics = [0, 1].map(|node| pair.statistics(node));
+    let of_paths = statistics.iter().flat_map(|statistics| &statistics.paths);
+    let again = of_paths.map(|path| path.retransmitted_chunks).sum::<u64>();
+    let refused = statistics.iter().map(|all| all.counters.authentication_failures).sum::<u64>();
+    attack(
+        "1,000 changes of the keys while data is on its way",
+        [
+            figure("bytes missing", 0, missing),
+            figure("chunks sent again", 0, again),
+            figure("packets refused", 0, refused),
+            figure("bytes held", 131_072, held),
+            figure("associations harmed", 0, harmed(&mut pair)),
         ],
     )
 }

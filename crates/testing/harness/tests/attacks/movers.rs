@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::{Attack, Memory, attack, figure, quiet};
 
 pub(crate) fn all() -> Vec<Attack> {
-    vec![forged(), stolen(), outdated(), bombing(), flapping(), preferring()]
+    vec![forged(), stolen(), outdated(), bombing(), flapping(), preferring(), wandering()]
 }
 
 fn config() -> AssociationConfig {
@@ -220,4 +220,51 @@ fn preferring() -> Attack {
         figure("associations harmed", 0, harmed(&mut pair)),
     ];
     attack("1,000 changes of the preferred address by the peer", figures)
+}
+
+/// Both ends change all of their addresses in the same instant, once a second, while data flows both ways.
+fn wandering() -> Attack {
+    let own = [addresses(0, 3), addresses(1, 3)];
+    let mut pair = Pair::with(own.clone(), Default::default(), config());
+    for node in [0, 1] {
+        let now = pair.net.now();
+        pair.net.node_mut(node).endpoint.set_local_addresses(now, &own[node][..1]);
+    }
+    let mut request = ConnectRequest::new(own[1][..1].to_vec(), Pair::PORT);
+    request.config = std::sync::Arc::new(config());
+    pair.connect_with(request);
+    pair.run(Duration::from_secs(5));
+    assert!(pair.both_up());
+    let mut memory = Memory::now();
+    let mut received = [0; 2];
+    for round in 0..1_000 {
+        for node in [0, 1] {
+            let [old, new] = [round % 3, (round + 1) % 3].map(|at| own[node][at]);
+            let now = pair.net.now();
+            let mut association = pair.association_mut(node);
+            association.add_address(now, new).expect("an address that is not known yet");
+            association.remove_address(now, old).expect("one of two");
+        }
+        for node in [0, 1] {
+            assert!(pair.send(node, 0, vec![7; 3_000]));
+        }
+        pair.run(Duration::from_secs(1));
+        for node in [0, 1] {
+            received[node] += pair.received_len(node);
+        }
+        pair.received = Default::default();
+        pair.events = Default::default();
+        pair.forget();
+    }
+    let held = memory.most();
+    pair.run(Duration::from_secs(10));
+    let late = [0, 1].map(|node| pair.received_len(node));
+    let missing = 6_000_000 - received.iter().chain(&late).sum::<usize>();
+    let figures = [
+        figure("paths", 1, paths(&pair, 0).max(paths(&pair, 1))),
+        figure("bytes missing", 0, missing),
+        figure("bytes held", 131_072, held),
+        figure("associations harmed", 0, harmed(&mut pair)),
+    ];
+    attack("1,000 times all addresses of both ends at once", figures)
 }
