@@ -13,6 +13,8 @@ import pathlib
 import re
 import subprocess
 
+import distribution_chart
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "timeliness.md"
 
@@ -57,51 +59,22 @@ def put(text, name, content):
     return pattern.sub(lambda _: f"{begin}\n\n{content}\n\n{end}", text)
 
 
-COLORS = ["#0060a8", "#c24e00", "#00805c", "#a8327a", "#7a5c00", "#3a8bc2"]
 PERCENT = [5, 10, 25, 50, 75, 90, 99]
 
 
-def distribution(rows, panels, loss):
+def distribution(rows, lines, loss):
     """An SVG picture: within which time what share of the held-up messages was delivered."""
-    width, height, left, top = 250, 170, 44, 24
-    parts = []
-    series = list(dict.fromkeys(row["recovery"] for row in rows))
-    for number, line in enumerate(panels):
+    panels = {}
+    for line in lines:
         of_line = [row for row in rows if row["line"] == line and row["loss"] == loss]
-        curves = {
+        panels[f"{line}, {loss} % lost"] = {
             name: [
                 (mean([row for row in of_line if row["recovery"] == name], f"delay_late_p{p}_s"), p)
                 for p in PERCENT
             ]
-            for name in series
+            for name in dict.fromkeys(row["recovery"] for row in rows)
         }
-        most = max(time for curve in curves.values() for time, _ in curve if time) * 1.05
-        x0, y0 = left + number % 2 * (width + 60), top + number // 2 * (height + 56)
-        place = lambda time, share: (x0 + time / most * width, y0 + height * (1 - share / 100))
-        parts.append(f'<text x="{x0}" y="{y0 - 8}">{line}, {loss} % lost</text>')
-        for share in (0, 50, 100):
-            _, y = place(0, share)
-            parts.append(f'<path d="M{x0} {y:.1f}h{width}" stroke="#ddd"/>')
-            parts.append(f'<text x="{x0 - 6}" y="{y + 4:.1f}" text-anchor="end">{share} %</text>')
-        for step in range(5):
-            x, _ = place(most * step / 4, 0)
-            label = f"{most * step / 4 * 1000:.0f}"
-            parts.append(f'<text x="{x:.1f}" y="{y0 + height + 16}" text-anchor="middle">{label}</text>')
-        parts.append(f'<text x="{x0 + width / 2}" y="{y0 + height + 32}" text-anchor="middle">ms</text>')
-        for color, curve in zip(COLORS, curves.values()):
-            points = " ".join("{:.1f},{:.1f}".format(*place(t, p)) for t, p in curve if t)
-            parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
-    bottom = top + 2 * (height + 56)
-    for number, (color, name) in enumerate(zip(COLORS, series)):
-        x = left + number * 95
-        parts.append(f'<path d="M{x} {bottom}h14" stroke="{color}" stroke-width="3"/>')
-        parts.append(f'<text x="{x + 20}" y="{bottom + 4}">{name}</text>')
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * width + 130} {bottom + 20}" '
-        'font-family="sans-serif" font-size="12" role="img" '
-        'aria-label="How long messages take that a loss held up"><rect width="100%" height="100%" '
-        'fill="#fff"/>' + "".join(parts) + "</svg>\n"
-    )
+    return distribution_chart.picture(panels, "How long messages take that a loss held up")
 
 
 def main():

@@ -133,6 +133,11 @@ impl Observed {
             ("delay_p95_s", self.delays.quantile(950)),
             ("delay_p99_s", self.delays.quantile(990)),
             ("delay_max_s", self.delays.max()),
+            ("delay_p5_s", self.delays.quantile(50)),
+            ("delay_p10_s", self.delays.quantile(100)),
+            ("delay_p25_s", self.delays.quantile(250)),
+            ("delay_p75_s", self.delays.quantile(750)),
+            ("delay_p90_s", self.delays.quantile(900)),
         ];
         for (name, delay) in delays {
             if let Some(delay) = delay {
