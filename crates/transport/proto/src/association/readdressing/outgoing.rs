@@ -53,33 +53,51 @@ impl Association {
         }
     }
 
-    /// Whether no interface is left that can send the outstanding chunk, while another address could.
+    /// Whether no interface is left that can send the outstanding chunk, while another address could. That one is there
+    /// already, or is to be added.
     fn is_stranded(&self, state: &Readdressing) -> bool {
         let here = |path: &Path| !path.detached && !path.disowned;
         let other = |local: IpAddr| state.source.is_some_and(|source| source != local);
-        let comes = |wish: &Change| {
-            wish.what == AddressChange::Added && !state.absent.contains(&wish.address)
-        };
         let stays = self.paths.iter().any(|path| here(path) && !other(path.local));
         !state.requests.is_free()
             && !stays
-            && (self.paths.iter().any(here) || state.wishes.iter().any(comes))
+            && (self.paths.iter().any(here) || self.next_may_travel_too(state))
     }
 
-    /// Gives up requests that cannot be sent any more as they are. The next ones, if there are any, travel with them and
-    /// need not wait.
+    /// Whether the next chunk may be sent behind the outstanding one, because it adds an address.
+    fn next_may_travel_too(&self, state: &Readdressing) -> bool {
+        let earlier: usize = state.earlier.iter().map(Bytes::len).sum();
+        let is_new = |address: IpAddr| self.paths.iter().all(|path| path.local != address);
+        let comes = |wish: &Change| {
+            wish.what == AddressChange::Added
+                && is_new(wish.address)
+                && !state.absent.contains(&wish.address)
+        };
+        matches!(self.state, State::Established)
+            && earlier <= MOST_EARLIER
+            && state.wishes.iter().any(comes)
+    }
+
+    /// Gives up requests that cannot be sent any more as they are. The next ones, if an address is to be added, travel with
+    /// them and need not wait.
     // req: rfc5061 5.5 "multiple ASCONFs, the following rules MUST be followed"
     // req: rfc5061 5.5 "ASCONF lookup address MUST be populated as if"
     fn overtake(&mut self, now: Instant, state: &mut Readdressing) {
+        let was_bound = state.source.is_some();
         self.give_up_source(now, state);
-        let earlier: usize = state.earlier.iter().map(Bytes::len).sum();
-        let may_ask = matches!(self.state, State::Established) && earlier <= MOST_EARLIER;
-        let (changes, source) = match may_ask {
+        let waits = !state.asked.is_empty() && self.paths.iter().any(|path| !path.detached);
+        let (changes, source) = match !waits && self.next_may_travel_too(state) {
             true => self.next_changes(state),
             false => Default::default(),
         };
         if changes.is_empty() {
-            return state.requests.hasten();
+            if was_bound {
+                state.requests.hasten();
+            }
+            return;
+        }
+        for change in std::mem::take(&mut state.asked) {
+            self.end_change(now, change, ReconfigurationResult::Failed, None);
         }
         state.earlier.extend(state.requests.overtake());
         self.begin_changes(now, state, changes, source);
@@ -323,10 +341,20 @@ impl Association {
 
     /// Gives up requests that had to come from an address which left, or which reaches no address of the peer any more.
     /// Their chunk is still sent, because the peer expects its number; it changes nothing then but the peer's view of
-    /// addresses that are gone.
+    /// addresses that are gone. An address that is still here may have been added before, so the answer decides; its paths
+    /// are verified in any case.
     fn give_up_source(&mut self, now: Instant, state: &mut Readdressing) {
-        state.source = None;
-        for change in std::mem::take(&mut state.asked) {
+        let here = state.source.take().is_some_and(|source| {
+            let mut own = self.paths.iter().filter(|path| path.local == source);
+            !state.absent.contains(&source) && own.all(|path| !path.detached)
+        });
+        let asked = std::mem::take(&mut state.asked);
+        for (place, change) in asked.into_iter().enumerate() {
+            // It is the first request, as before, which the answer names by its place.
+            if here && place == 0 && change.what == AddressChange::Added {
+                state.asked.push(change);
+                continue;
+            }
             self.end_change(now, change, ReconfigurationResult::Failed, None);
             if change.what == AddressChange::Removed && self.config.addresses.roam {
                 let patience = self.config.addresses.roam_patience.max(SETTLE);
