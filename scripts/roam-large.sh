@@ -43,10 +43,15 @@ uplink_of() {
     link c "u$1" "$2.2" "$4" "$5" "$2.1"
     ns "$4" ip addr add "$3::1/64" dev "$5" nodad
     ns "$4" tc qdisc add dev "$5" root tbf rate "$6" burst 20kb latency 50ms
-    # What comes from an address leaves by its link, also while another one has the default route.
-    ns c ip rule add from "$2.2" lookup "$1"
-    ns c ip -6 rule add from "$3::2" lookup "$1"
     down "$1"
+}
+# What comes from an address leaves by its link, also while another one has the default route. A roaming host sees to that
+# itself; sealed paths follow the routes.
+rules() {
+    for number in 1 2 3; do
+        ns c ip rule add from "${network4[$number]}.2" lookup "$number"
+        ns c ip -6 rule add from "${network6[$number]}::2" lookup "$number"
+    done
 }
 down() {
     ns c ip addr flush dev "u$1"
@@ -122,5 +127,6 @@ run() {
 
 run plain-ipv4 "$server4" --address-reconfiguration -- --roam
 run plain-ipv6 "[$server6]" --address-reconfiguration -- --roam
+rules
 run sealed-ipv4 "$server4" --sealed --key "$directory/key" -- --sealed --known-servers "$directory/known"
 echo "captures and charts: $results"

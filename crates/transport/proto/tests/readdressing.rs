@@ -539,6 +539,56 @@ fn a_network_that_goes_before_the_answer_does_not_hold_up_the_next_one() {
     }
 }
 
+/// A host goes through three networks, is without any for a second, and comes back to the first one.
+#[test]
+fn a_network_that_comes_back_is_used_at_once() {
+    for mut pair in [with_networks(3, roaming()), pair(3, 1, roaming())] {
+        let [cable, lan, hotspot] = [0, 1, 2].map(|at| pair.addresses[0][at]);
+        network(&mut pair, lan, false);
+        network(&mut pair, hotspot, false);
+        let mut sent = 0;
+        for (address, up, seconds) in [
+            (lan, true, 3),
+            (cable, false, 6),
+            (lan, false, 0),
+            (hotspot, true, 6),
+            (hotspot, false, 1),
+            (cable, true, 0),
+        ] {
+            network(&mut pair, address, up);
+            for _ in 0..10 * seconds {
+                sent += 3_000 * usize::from(pair.send(1, 0, vec![3; 3_000]));
+                pair.run(Duration::from_millis(100));
+            }
+        }
+        let back = |pair: &mut Pair| own(pair, 0).last() == Some(&(Added, cable, Performed));
+        assert!(pair.run_until(Duration::from_secs(2), back), "{:?}", own(&pair, 0));
+        pair.run(Duration::from_secs(10));
+        assert_eq!(pair.received_len(0), sent);
+    }
+}
+
+/// A new network waits until another change is done, and is gone again when its turn comes.
+#[test]
+fn a_network_that_goes_before_its_turn_does_not_hold_up_the_next_one() {
+    for mut pair in [with_networks(3, roaming()), pair(3, 1, roaming())] {
+        let [old, first, second] = [0, 1, 2].map(|at| pair.addresses[0][at]);
+        let server = pair.addresses[1][0];
+        network(&mut pair, second, false);
+        network(&mut pair, first, true);
+        pair.net.set_up(first, server, false);
+        network(&mut pair, old, false);
+        pair.run(Duration::from_secs(1));
+        for (address, up) in [(second, true), (second, false), (first, false), (first, true)] {
+            network(&mut pair, address, up);
+            pair.run(Duration::from_secs(1));
+        }
+        let back = |pair: &mut Pair| own(pair, 0).contains(&(Added, first, Performed));
+        assert!(pair.run_until(Duration::from_secs(2), back), "{:?}", own(&pair, 0));
+        transfer(&mut pair);
+    }
+}
+
 /// Somebody has recorded the requests, and sends them again, also from an address of their own.
 #[test]
 fn recorded_requests_change_nothing() {

@@ -100,14 +100,16 @@ impl Association {
             return None;
         }
         let source = arrival.remote;
-        // The first one may be an earlier one whose answer was lost.
-        let mut requests = chunks.map_while(|chunk| match chunk.ok()?.decode() {
+        let requests = chunks.map_while(|chunk| match chunk.ok()?.decode() {
             Ok(Chunk::Asconf(asconf)) => Some(asconf),
             _ => None,
         });
+        // Earlier ones, whose answers were lost, may come before it.
         let answers = &self.readdressing().answers;
-        let asconf = requests.find(|asconf| answers.on_request(asconf.serial) == Incoming::New)?;
-        let is_added = asconf.parameters.iter().map_while(Result::ok).any(|raw| {
+        let is_old = |asconf: &Asconf<'_>| answers.on_request(asconf.serial) != Incoming::New;
+        let mut parameters =
+            requests.skip_while(is_old).flat_map(|asconf| asconf.parameters.iter().flatten());
+        let is_added = parameters.any(|raw| {
             let Ok(Parameter::AddIpAddress { address, .. }) = raw.decode() else { return false };
             decode_address(address).is_some_and(|named| stands_for(named, source) == source)
         });
@@ -264,8 +266,9 @@ impl Association {
                 }
             }
         }
-        // The request for it may have come after one that failed. The rest of the packet still needs the path.
-        state.unwanted = state.arrived.take();
+        // The request for it may have come after one that failed, or be in the next chunk. The rest of the packet still
+        // needs the path.
+        state.unwanted = state.arrived.take().or(state.unwanted);
         answer.into()
     }
 
@@ -281,7 +284,9 @@ impl Association {
         let source = self.paths[path].remote;
         let Some(named) = named else { return Err(Refusal::Unresolvable) };
         let remote = stands_for(named, source);
-        let is_new = state.arrived.take_if(|path| self.paths[*path].remote == remote).is_some();
+        let names = |path: &mut PathId| self.paths[*path].remote == remote;
+        let arrived = state.arrived.take_if(names).or_else(|| state.unwanted.take_if(names));
+        let is_new = arrived.is_some();
         if !is_new {
             if self.paths.iter().any(|path| path.remote == remote) || state.beyond.contains(&remote)
             {

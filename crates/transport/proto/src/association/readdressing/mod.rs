@@ -81,6 +81,10 @@ pub(super) struct Readdressing {
     again: Duration,
     /// Addresses of this host that went away, and when this side tells the peer.
     departed: Vec<(IpAddr, Instant)>,
+    /// Addresses that this host does not have at present.
+    absent: Vec<IpAddr>,
+    /// When the outstanding chunk is sent again, because an interface came back.
+    hasten: Option<Instant>,
     /// The last address, which went away, too. This side tells the peer when it has added another one.
     stranded: Option<IpAddr>,
     counts: AddressCounters,
@@ -120,6 +124,8 @@ impl Readdressing {
             arriving: Vec::new(),
             again: roam::AGAIN,
             departed: Vec::new(),
+            absent: Vec::new(),
+            hasten: None,
             stranded: None,
             counts: AddressCounters::default(),
         }
@@ -337,7 +343,7 @@ impl Association {
     pub(super) fn readdressing_deadline(&self) -> Option<Instant> {
         let state = self.readdressing.as_ref()?;
         let told = state.departed.iter().chain(&state.arriving).map(|(_, at)| *at).min();
-        state.requests.deadline().into_iter().chain(told).min()
+        state.requests.deadline().into_iter().chain(told).chain(state.hasten).min()
     }
 
     /// Handles a missing answer, and addresses that did not come back.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use anabranch_wire::{Cause, Parameter, Parameters, cause_code};
 use bytes::Bytes;
 
+use super::roam::SETTLE;
 use super::{Change, Readdressing, encode_address, wildcard};
 use crate::association::state::State;
 use crate::association::{Association, Control};
@@ -44,7 +45,7 @@ impl Association {
                 self.begin_changes(now, state, changes, source);
             }
         }
-        if self.source_has_left(state) {
+        if self.is_stranded(state) {
             self.overtake(now, state);
         }
         if state.requests.due().is_some() {
@@ -52,29 +53,51 @@ impl Association {
         }
     }
 
-    /// Whether the interface of the address that must send the outstanding chunk went away, while another address could
-    /// send it.
-    fn source_has_left(&self, state: &Readdressing) -> bool {
-        let Some(source) = state.source else { return false };
-        let left = self.paths.iter().all(|path| path.local != source || path.detached);
-        let works = |path: &Path| path.local != source && !path.detached && !path.disowned;
-        let comes = |wish: &Change| wish.what == AddressChange::Added && wish.address != source;
-        left && (self.paths.iter().any(works) || state.wishes.iter().any(comes))
+    /// Whether no interface is left that can send the outstanding chunk, while another address could. That one is there
+    /// already, or is to be added.
+    fn is_stranded(&self, state: &Readdressing) -> bool {
+        let here = |path: &Path| !path.detached && !path.disowned;
+        let other = |local: IpAddr| state.source.is_some_and(|source| source != local);
+        let stays = self.paths.iter().any(|path| here(path) && !other(path.local));
+        !state.requests.is_free()
+            && !stays
+            && (self.paths.iter().any(here) || self.next_may_travel_too(state))
     }
 
-    /// Gives up requests whose source has left. The next ones, if there are any, travel with them and need not wait.
+    /// Whether the next chunk may be sent behind the outstanding one, because it adds an address.
+    fn next_may_travel_too(&self, state: &Readdressing) -> bool {
+        let earlier: usize = state.earlier.iter().map(Bytes::len).sum();
+        let is_new = |address: IpAddr| self.paths.iter().all(|path| path.local != address);
+        let comes = |wish: &Change| {
+            wish.what == AddressChange::Added
+                && is_new(wish.address)
+                && !state.absent.contains(&wish.address)
+        };
+        matches!(self.state, State::Established)
+            && earlier <= MOST_EARLIER
+            && state.wishes.iter().any(comes)
+    }
+
+    /// Gives up requests that cannot be sent any more as they are. The next ones, if an address is to be added, travel with
+    /// them and need not wait.
     // req: rfc5061 5.5 "multiple ASCONFs, the following rules MUST be followed"
     // req: rfc5061 5.5 "ASCONF lookup address MUST be populated as if"
     fn overtake(&mut self, now: Instant, state: &mut Readdressing) {
+        let was_bound = state.source.is_some();
         self.give_up_source(now, state);
-        let earlier: usize = state.earlier.iter().map(Bytes::len).sum();
-        let may_ask = matches!(self.state, State::Established) && earlier <= MOST_EARLIER;
-        let (changes, source) = match may_ask {
+        let waits = !state.asked.is_empty() && self.paths.iter().any(|path| !path.detached);
+        let (changes, source) = match !waits && self.next_may_travel_too(state) {
             true => self.next_changes(state),
             false => Default::default(),
         };
         if changes.is_empty() {
-            return state.requests.hasten();
+            if was_bound {
+                state.requests.hasten();
+            }
+            return;
+        }
+        for change in std::mem::take(&mut state.asked) {
+            self.end_change(now, change, ReconfigurationResult::Failed, None);
         }
         state.earlier.extend(state.requests.overtake());
         self.begin_changes(now, state, changes, source);
@@ -84,7 +107,15 @@ impl Association {
     /// only if another one that the peer knows remains, or is added before it in the chunk.
     // req: rfc5061 5.3 "homed, it MUST NOT use the delete IP address without an Add IP"
     // req: rfc5061 5.3 "it MUST NOT delete all of the IP addresses that the peer has"
-    fn next_changes(&self, state: &mut Readdressing) -> (Vec<Change>, Option<IpAddr>) {
+    fn next_changes(&mut self, state: &mut Readdressing) -> (Vec<Change>, Option<IpAddr>) {
+        // One that left while its addition waited for its turn is added when it comes back.
+        let Readdressing { wishes, absent, .. } = &mut *state;
+        let may_ask =
+            |wish: &Change| wish.what != AddressChange::Added || !absent.contains(&wish.address);
+        for change in wishes.iter().filter(|wish| !may_ask(wish)) {
+            self.tell_change(*change, ReconfigurationResult::Failed);
+        }
+        wishes.retain(may_ask);
         let mut known: Vec<IpAddr> =
             self.paths.iter().filter(|path| !path.silent).map(|path| path.local).collect();
         let mut changes: Vec<Change> = Vec::new();
@@ -293,7 +324,7 @@ impl Association {
         let mut chunks = state.earlier.clone();
         chunks.push(chunk.clone());
         let rto = self.paths[path].rtt.rto();
-        let repeated = state.last.is_some();
+        let repeated = state.tries > 0;
         state.first_sent = (!repeated).then_some(now);
         state.last = Some(path);
         state.tries = state.tries.saturating_add(1);
@@ -310,13 +341,24 @@ impl Association {
 
     /// Gives up requests that had to come from an address which left, or which reaches no address of the peer any more.
     /// Their chunk is still sent, because the peer expects its number; it changes nothing then but the peer's view of
-    /// addresses that are gone.
+    /// addresses that are gone. An address that is still here may have been added before, so the answer decides; its paths
+    /// are verified in any case.
     fn give_up_source(&mut self, now: Instant, state: &mut Readdressing) {
-        state.source = None;
-        for change in std::mem::take(&mut state.asked) {
+        let here = state.source.take().is_some_and(|source| {
+            let mut own = self.paths.iter().filter(|path| path.local == source);
+            !state.absent.contains(&source) && own.all(|path| !path.detached)
+        });
+        let asked = std::mem::take(&mut state.asked);
+        for (place, change) in asked.into_iter().enumerate() {
+            // It is the first request, as before, which the answer names by its place.
+            if here && place == 0 && change.what == AddressChange::Added {
+                state.asked.push(change);
+                continue;
+            }
             self.end_change(now, change, ReconfigurationResult::Failed, None);
             if change.what == AddressChange::Removed && self.config.addresses.roam {
-                state.departed.push((change.address, now));
+                let patience = self.config.addresses.roam_patience.max(SETTLE);
+                state.departed.push((change.address, now + patience));
             }
         }
     }
@@ -344,6 +386,10 @@ impl Association {
             .filter(|path| state.source.is_none_or(|source| source == path.local))
             .map(|path| (rank(path), path.id != active, path.id))
             .collect();
+        let attached = |id: PathId| !self.paths[id].detached;
+        if order.iter().any(|(_, _, path)| attached(*path)) {
+            order.retain(|(_, _, path)| attached(*path));
+        }
         let others = order.iter().any(|(rank, ..)| *rank < 3);
         let works = order.iter().any(|(rank, ..)| *rank == 0);
         if works || others && state.tries < PATIENT_TRIES {
@@ -373,14 +419,6 @@ impl Association {
             self.count_path_error(now, path);
         }
         if !self.is_closed() {
-            self.advance_readdressing(now);
-        }
-    }
-
-    /// Repeats the outstanding chunk now, because an interface came back.
-    pub(in crate::association) fn hasten_changes(&mut self, now: Instant) {
-        if let Some(state) = &mut self.readdressing {
-            state.requests.hasten();
             self.advance_readdressing(now);
         }
     }

@@ -9,12 +9,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::association::Association;
-use crate::per_path::PathId;
+use crate::path::Path;
+use crate::per_path::{MAX_PATHS, PathId};
 use crate::roaming::{AddressChange, AddressError};
 use crate::time::Instant;
 
-/// The time that a host has to add the routes of a new address.
-const SETTLE: Duration = Duration::from_millis(200);
+/// The time that a host has to add the routes of a new address. Before that, packets from it take another network, or none.
+pub(super) const SETTLE: Duration = Duration::from_millis(200);
 /// The least and the longest time until a failed address behind a translator is added again.
 pub(super) const AGAIN: Duration = Duration::from_secs(2);
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
@@ -30,6 +31,10 @@ impl Association {
         let state = self.readdressing();
         state.arriving.retain(|(address, _)| *address != local);
         state.departed.retain(|(address, _)| *address != local);
+        state.absent.retain(|address| *address != local);
+        if !usable && state.absent.len() < MAX_PATHS {
+            state.absent.push(local);
+        }
         if usable {
             state.stranded = state.stranded.filter(|old| *old != local);
             if !stays {
@@ -40,11 +45,21 @@ impl Association {
         }
     }
 
+    /// Repeats the outstanding chunk soon, because an interface came back.
+    pub(in crate::association) fn hasten_changes(&mut self, now: Instant) {
+        if let Some(state) = &mut self.readdressing {
+            state.hasten = (!state.requests.is_free()).then_some(now + SETTLE);
+        }
+    }
+
     /// Handles the failure of a path from an address that the peer knows by what a translator made of it.
     pub(in crate::association) fn announce_again(&mut self, now: Instant, local: IpAddr) {
-        let works = self.paths.iter().any(|path| path.local == local && path.is_active());
+        let own = |path: &&Path| path.local == local;
+        let works = self.paths.iter().filter(own).any(Path::is_active);
+        let left = self.paths.iter().filter(own).all(|path| path.detached);
         let roams = self.config.addresses.roam && self.may_readdress(AddressChange::Added).is_ok();
-        if !roams || works || self.may_name(local) {
+        // One that left is announced when it comes back.
+        if !roams || works || left || self.may_name(local) {
             return;
         }
         let state = self.readdressing();
@@ -68,6 +83,12 @@ impl Association {
     /// another one comes.
     pub(super) fn follow_addresses(&mut self, now: Instant) {
         let Some(state) = &mut self.readdressing else { return };
+        if state.hasten.take_if(|at| *at <= now).is_some() {
+            state.requests.hasten();
+            state.last = None;
+            self.advance_readdressing(now);
+        }
+        let Some(state) = &mut self.readdressing else { return };
         let arrived = take_due(&mut state.arriving, now);
         let departed = take_due(&mut state.departed, now);
         for local in arrived {
@@ -79,7 +100,7 @@ impl Association {
     }
 
     fn arrive(&mut self, now: Instant, local: IpAddr) {
-        let own = |path: &crate::path::Path| path.local == local;
+        let own = |path: &Path| path.local == local;
         if self.paths.iter().any(|path| own(path) && (path.is_active() || path.detached)) {
             return;
         }
