@@ -165,15 +165,16 @@ impl Heartbeat {
     /// or, late, the previous one. If the previous one did not count, an RTO below the round-trip time
     /// would never grow, because each heartbeat would be repeated before its answer could arrive.
     pub(crate) fn on_ack(&mut self, now: Instant, nonce: u64) -> Option<Duration> {
-        self.prompted = false;
         let late = self.overtaken.take_if(|(overtaken, _)| *overtaken == nonce);
         if let Some((_, at)) = late {
             // The path works, so a missing answer to the last heartbeat no longer counts.
             self.excuse();
+            self.prompted = false;
             return Some(now.saturating_since(at));
         }
         let sent = self.sent.take_if(|sent| sent.nonce == nonce)?;
         self.overtaken = None;
+        self.prompted = false;
         Some(now.saturating_since(sent.at))
     }
 
@@ -245,6 +246,25 @@ mod tests {
         heartbeat.on_probe_sent(9);
         assert!(!heartbeat.is_probe_ack(8) && heartbeat.is_probe_ack(9));
         assert!(!heartbeat.is_probe_ack(9) && !heartbeat.is_probe_ack(0));
+    }
+
+    /// Otherwise two ends with several heartbeats on their way answer each of the other one's with one more, for ever.
+    #[test]
+    fn an_answer_that_does_not_count_is_no_reason_for_another_heartbeat() {
+        let mut heartbeat = Heartbeat::default();
+        let (at, rto) = (Instant::from_nanos, Duration::from_nanos(500));
+        heartbeat.prompt(at(100));
+        heartbeat.on_sent(at(100), 7, rto, false);
+        assert_eq!(heartbeat.on_ack(at(150), 6), None);
+        heartbeat.prompt(at(150));
+        assert!(!heartbeat.is_due(at(150)));
+        assert!(heartbeat.on_ack(at(200), 7).is_some());
+        heartbeat.prompt(at(200));
+        assert!(heartbeat.is_due(at(200)));
+        heartbeat.on_sent(at(200), 8, rto, false);
+        assert!(heartbeat.take_unanswered(at(700)));
+        heartbeat.prompt(at(700));
+        assert!(heartbeat.is_due(at(700)));
     }
 
     #[test]
