@@ -7,12 +7,14 @@
 //! and the port that a translator gave the packet. Such a chunk must come from that address. If the address goes before
 //! the answer comes, the next chunk travels with this one.
 //!
-//! `outgoing` sends requests and processes the answers, `incoming` processes the peer's requests, and `roam` makes
-//! requests of its own when addresses of this host come and go. An association that uses none of this has no such state.
+//! `outgoing` sends requests, `settlement` does what the peer answers, `incoming` processes the peer's requests, and `roam`
+//! makes requests of its own when addresses of this host come and go. An association that uses none of this has no such
+//! state.
 
 mod incoming;
 mod outgoing;
 mod roam;
+mod settlement;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
