@@ -100,7 +100,7 @@ impl Screen {
     }
 
     /// Whether a chunk of this type is read that begins `at` this byte of the packet.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn admits(&self, kind: u8, at: usize) -> bool {
         at < self.ends_at && (at >= self.authentic_from || !self.required.has(kind))
     }
@@ -110,22 +110,24 @@ impl Screen {
 #[derive(Clone, Debug)]
 pub(super) struct Screened<'a> {
     chunks: Chunks<'a>,
-    /// `None` if everything is read: packets are walked several times.
-    screen: Option<Screen>,
+    /// `None` if everything is read.
+    screen: Option<&'a Screen>,
 }
 
 impl<'a> Iterator for Screened<'a> {
     type Item = Result<RawChunk<'a>, ChunkError>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        let Some(screen) = &self.screen else { return self.chunks.next() };
         loop {
             let at = self.chunks.offset();
-            match self.chunks.next()? {
-                Ok(chunk) if !screen.admits(chunk.kind, at) => {}
-                other => return Some(other),
+            let next = self.chunks.next()?;
+            if let (Some(screen), Ok(chunk)) = (self.screen, &next)
+                && !screen.admits(chunk.kind, at)
+            {
+                continue;
             }
+            return Some(next);
         }
     }
 }
@@ -143,13 +145,18 @@ impl Rest {
     /// All of it.
     pub(crate) const ALL: Self = Self { skip: 0, screen: None };
 
-    /// The chunks that are left.
-    pub(super) fn chunks<'a>(&self, packet: &Packet<'a>, screen: Screen) -> Screened<'a> {
+    /// The chunks that are left, and that a screen admits, if there is one.
+    #[inline]
+    pub(super) fn chunks<'a>(
+        &self,
+        packet: &Packet<'a>,
+        screen: Option<&'a Screen>,
+    ) -> Screened<'a> {
         let mut chunks = packet.chunks();
         for _ in 0..self.skip {
             chunks.next();
         }
-        Screened { chunks, screen: screen.withholds().then_some(screen) }
+        Screened { chunks, screen }
     }
 }
 
@@ -365,6 +372,7 @@ impl Association {
 
     /// Answers an AUTH chunk with an algorithm that this side did not ask for.
     // req: rfc4895 6.3 "MUST be discarded and an ERROR chunk SHOULD be sent with the error"
+    #[inline]
     pub(super) fn answer_trouble(&mut self, path: PathId, trouble: Option<Trouble>) {
         if let Some(Trouble::Algorithm(identifier)) = trouble {
             let mut cause = Vec::new();

@@ -117,7 +117,8 @@ impl Association {
         if self.is_closed() {
             return;
         }
-        let Some((path, rest)) = self.place(now, &arrival, packet, rest) else { return };
+        let mut rest = rest;
+        let Some(path) = self.place(now, &arrival, packet, &mut rest) else { return };
         self.watch.denied_since = None;
         self.heard_of_peer();
         // As long as memory is plentiful, a batch is too small to matter.
@@ -134,17 +135,21 @@ impl Association {
         }
 
         let answers_before = if rest.skip > 0 { 0 } else { self.outbox.chunks.len() };
-        let mut contents = Contents::of(rest.chunks(packet, Screen::OPEN));
-        let (screen, trouble) = match rest.screen {
-            Some(screen) => (screen, None),
+        let mut contents = Contents::of(rest.chunks(packet, None));
+        let mut trouble = None;
+        let screen = match rest.screen {
+            Some(screen) => Some(screen),
             // The common packets cost nothing while only requests are authenticated.
-            None if contents.plain && rest.skip == 0 && !self.requires_bundled() => {
-                (Screen::OPEN, None)
+            None if contents.plain && rest.skip == 0 && !self.requires_bundled() => None,
+            None => {
+                let (screen, what) = self.screen(packet);
+                trouble = what;
+                Some(screen)
             }
-            None => self.screen(packet),
         };
-        let chunks = rest.chunks(packet, screen);
-        if screen.withholds() {
+        let screen = screen.filter(Screen::withholds);
+        let chunks = rest.chunks(packet, screen.as_ref());
+        if screen.is_some() {
             contents = Contents::of(chunks.clone());
         }
         self.begin_answers(path, contents.data > 0);
@@ -181,20 +186,21 @@ impl Association {
         }
     }
 
-    /// The path on which a packet arrived, and what is left of it.
+    /// The path on which a packet arrived. Notes what is read of a packet that moves the association there.
     #[inline]
     fn place(
         &mut self,
         now: Instant,
         arrival: &Arrival,
         packet: &Packet<'_>,
-        rest: Rest,
-    ) -> Option<(PathId, Rest)> {
+        rest: &mut Rest,
+    ) -> Option<PathId> {
         if let Some(path) = self.arrived_on(now, arrival) {
-            return Some((path, rest));
+            return Some(path);
         }
         let (path, screen) = self.move_to(now, arrival, packet)?;
-        Some((path, Rest { screen: Some(screen), ..rest }))
+        rest.screen = Some(screen);
+        Some(path)
     }
 
     /// Processes the chunks of a packet in their order. Returns whether user data was read; `None` if nothing more is to

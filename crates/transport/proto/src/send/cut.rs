@@ -65,7 +65,6 @@ impl SendQueue {
     }
 
     /// Whether a divisible message that is cut now ends at the cut.
-    #[inline]
     fn divides(&self) -> bool {
         match self.pieces {
             Pieces::Auto => self.scheduler.has_others(),
@@ -77,14 +76,14 @@ impl SendQueue {
     /// Cuts the next chunk with exactly the length that [`peek`](Self::peek) returned. `number` is the number of its
     /// message if that is a new one.
     pub(crate) fn cut(&mut self, length: usize, number: u32) -> Option<Fragment> {
-        let divides = self.divides();
+        let divides = self.next()?.divisible && self.divides();
         let message = self.scheduler.peek_mut()?;
         let begin = !message.begun;
         if begin {
             message.begin(number, self.interleaves, &mut self.streams);
         }
         let last = length >= message.rest.len();
-        let end = last || (divides && message.divisible);
+        let end = last || divides;
         let (before, urgent) = (message.rest.len(), message.is_urgent());
         let (stream, divisible) = (message.stream, message.divisible);
         let flags = message.flags(begin, end, last);

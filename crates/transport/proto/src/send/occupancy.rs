@@ -36,7 +36,11 @@ impl Occupancy {
     pub(crate) fn note(&mut self, now: Instant, held: usize, acked: usize) {
         if held > 0 {
             let time = nanos(now.saturating_since(self.since));
-            let necessary = (held - acked.min(held)) as f64 / held as f64 * time as f64;
+            let necessary = match acked {
+                // Nearly always; a division would cost more than all of the rest.
+                0 => time as f64,
+                _ => (held - acked.min(held)) as f64 / held as f64 * time as f64,
+            };
             self.busy += time;
             self.held += held as f64 * time as f64;
             self.acked += acked as f64 * time as f64;

@@ -70,11 +70,13 @@ impl Sender {
 
     /// Whether a path may carry new data if it has room. While no path is active, the path in use may be
     /// a failed one.
+    #[inline]
     pub(super) fn carries_new(&self, path: PathId, paths: &Paths) -> bool {
         self.carries_usual(path, paths) || self.carries_class(path, paths)
     }
 
     /// The same for data of streams without a class.
+    #[inline]
     pub(super) fn carries_usual(&self, path: PathId, paths: &Paths) -> bool {
         path == paths.active() || (self.config.multipath.is_on() && paths[path].is_concurrent())
     }

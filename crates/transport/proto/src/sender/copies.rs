@@ -118,9 +118,14 @@ impl Copies {
 
 impl Sender {
     /// Records that a chunk was sent, which is copied if its message is complete and small.
-    #[inline]
+    #[inline(always)]
     pub(super) fn consider_copy(&mut self, tsn: u64) {
-        let Some(most) = self.config.paths.copies_up_to else { return };
+        if let Some(most) = self.config.paths.copies_up_to {
+            self.copy_up_to(most, tsn);
+        }
+    }
+
+    fn copy_up_to(&mut self, most: usize, tsn: u64) {
         let Some(slot) = self.outstanding.get(tsn) else { return };
         let bound = self.outstanding.message(slot).is_some_and(|of| self.is_bound(of.stream));
         if slot.payload.len() <= most && slot.flags.begin() && slot.flags.end() && !bound {

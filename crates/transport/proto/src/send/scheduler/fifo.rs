@@ -19,8 +19,7 @@ impl Fifo {
     #[inline]
     pub(super) fn push(&mut self, message: Queued) {
         if message.divisible {
-            let bytes = self.divisible.get_or_insert_default();
-            *bytes.entry(message.stream).or_default() += message.rest.len();
+            self.note_divisible(message.stream, message.rest.len());
         }
         if message.ahead {
             return self.push_ahead(message);
@@ -100,7 +99,13 @@ impl Fifo {
         }
     }
 
+    #[inline(never)]
+    fn note_divisible(&mut self, stream: u16, length: usize) {
+        *self.divisible.get_or_insert_default().entry(stream).or_default() += length;
+    }
+
     /// Adds a message that is sent before those of other streams.
+    #[inline(never)]
     fn push_ahead(&mut self, message: Queued) {
         let stays = |queued: &&Queued| queued.begun || queued.ahead;
         let at = self.queue.iter().take_while(stays).count();

@@ -248,12 +248,29 @@ impl Scheduler {
     /// popped. A message that is pushed may go first.
     #[inline]
     pub(crate) fn peek(&self) -> Option<&Queued> {
+        match self {
+            Self::Fifo(s) => s.peek(),
+            others => others.peek_in_others(),
+        }
+    }
+
+    /// The same, apart from the usual scheduler's, which is inlined.
+    #[inline(never)]
+    fn peek_in_others(&self) -> Option<&Queued> {
         each!(self, s => s.peek())
     }
 
     /// The same message, to begin or cut it.
     #[inline]
     pub(crate) fn peek_mut(&mut self) -> Option<&mut Queued> {
+        match self {
+            Self::Fifo(s) => s.peek_mut(),
+            others => others.peek_mut_in_others(),
+        }
+    }
+
+    #[inline(never)]
+    fn peek_mut_in_others(&mut self) -> Option<&mut Queued> {
         each!(self, s => s.peek_mut())
     }
 
