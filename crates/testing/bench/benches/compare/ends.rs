@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use anabranch_bench::suite::Options;
 use serde_json::Value;
 
+use crate::heap;
 use crate::measure::Sample;
 
 /// The program with this project's and other transports; each end is a separate process.
@@ -79,6 +80,7 @@ impl End {
     fn start(program: &str, arguments: &[String]) -> Result<Self, String> {
         let name = format!("{program} {}", arguments.join(" "));
         let mut command = Command::new(program);
+        heap::as_usual(&mut command);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         let out = child.stdout.take().ok_or("a pipe is missing")?;
