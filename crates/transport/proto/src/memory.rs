@@ -168,17 +168,21 @@ impl Memory {
 
     /// Updates the account of an association that had `held` units and holds `bytes` now. Returns its
     /// units.
+    #[inline]
     pub(crate) fn account(&self, held: u32, bytes: usize) -> u32 {
         let now = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         if now != held {
-            let (before, after) = (held as usize * UNIT, now as usize * UNIT);
-            let others = self.used().saturating_sub(before);
-            self.used.store(others + after, Relaxed);
-            let unused = |held: usize| self.floor.saturating_sub(held);
-            let floors = self.unused_floors.load(Relaxed).saturating_sub(unused(before));
-            self.unused_floors.store(floors + unused(after), Relaxed);
+            self.correct(held as usize * UNIT, now as usize * UNIT);
         }
         now
+    }
+
+    fn correct(&self, before: usize, after: usize) {
+        let others = self.used().saturating_sub(before);
+        self.used.store(others + after, Relaxed);
+        let unused = |held: usize| self.floor.saturating_sub(held);
+        let floors = self.unused_floors.load(Relaxed).saturating_sub(unused(before));
+        self.unused_floors.store(floors + unused(after), Relaxed);
     }
 
     /// Whether associations wait for memory.

@@ -118,9 +118,14 @@ impl Endpoint {
     /// Logs that something happened to an association.
     #[inline]
     pub(super) fn log_changes(&mut self, now: Instant, id: AssociationId) {
-        if self.log.is_some()
-            && let Some((log, association)) = self.log_and(id)
-        {
+        if self.log.is_some() {
+            self.log_decisions(now, id);
+        }
+    }
+
+    #[inline(never)]
+    fn log_decisions(&mut self, now: Instant, id: AssociationId) {
+        if let Some((log, association)) = self.log_and(id) {
             let decisions = association.take_decisions();
             log.changed(now, id, association, &decisions);
         }

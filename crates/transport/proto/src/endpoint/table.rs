@@ -158,6 +158,7 @@ impl Endpoint {
     }
 
     /// Updates an association's memory, progress and keys.
+    #[inline]
     fn note(&mut self, now: Instant, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         if slot.generation != id.generation {
@@ -170,16 +171,26 @@ impl Endpoint {
         association.on_accounted(held);
         self.pressure.note(now, memory.is_short());
         association.note_progress(now);
-        let ends = association.is_closed() && !slot.ended;
+        self.latest = now;
+        let changed = association.take_paths_changed();
+        if changed || association.is_closed() {
+            self.note_keys(now, id, changed);
+        }
+        self.log_changes(now, id);
+    }
+
+    /// Updates the keys of an association whose paths have `changed`, or that has ended.
+    #[cold]
+    fn note_keys(&mut self, now: Instant, id: AssociationId, changed: bool) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
+        let closed = slot.association.as_ref().is_some_and(|association| association.is_closed());
+        let ends = closed && !slot.ended;
         if ends {
             slot.ended = true;
             self.ending += 1;
         }
-        self.latest = now;
         // Packets for an association that has ended are out of the blue.
-        let ended = association.is_closed() && !slot.keys.is_empty();
-        let changed = association.take_paths_changed();
-        if changed || ended {
+        if changed || closed && !slot.keys.is_empty() {
             self.enter(id);
         }
         if ends {
@@ -187,7 +198,6 @@ impl Endpoint {
         } else if changed {
             self.recall(now, id);
         }
-        self.log_changes(now, id);
     }
 
     /// Updates the keys of an association in the demultiplexer: the addresses that are known to be its

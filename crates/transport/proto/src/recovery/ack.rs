@@ -1,11 +1,15 @@
 //! Evaluates each acknowledgement once, for all parts of the sender.
 
+mod note;
+
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use self::note::{newly, note, note_run};
 use super::nr_sack::NonRenegable;
 use super::ranges;
 use crate::per_path::{OfPath, PathId, PerPath};
-use crate::send::{Outstanding, PseudoCumack, SentPacket, Slot, SlotState};
+use crate::send::{Outstanding, PseudoCumack, SentPacket};
 use crate::time::Instant;
 
 /// The effect of an acknowledgement on one path.
@@ -167,8 +171,8 @@ pub(crate) enum AckError {
 /// Memory of the send buffer that an acknowledgement frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
-    /// A slot and its payload, in bytes.
-    Slot(usize),
+    /// Slots and their payload, in bytes.
+    Slots { count: usize, bytes: usize },
     /// A payload, in bytes; its slot stays.
     Payload(usize),
 }
@@ -227,7 +231,7 @@ impl Default for Acknowledged {
 }
 
 impl Acknowledged {
-    /// Evaluates an acknowledgement. If a chunk measures the round-trip time of its path, `timed` returns
+    /// Evaluates an acknowledgement. If one of some chunks measures the round-trip time of their path, `timed` returns
     /// the time since it was sent, once per path. Freed memory is reported to `freed`.
     pub(crate) fn digest<B, N>(
         &mut self,
@@ -235,7 +239,7 @@ impl Acknowledged {
         reported: Reported<B, N>,
         out: &mut Outstanding,
         summary: &mut AckSummary,
-        mut timed: impl FnMut(PathId, u64) -> Option<Duration>,
+        mut timed: impl FnMut(PathId, RangeInclusive<u64>) -> Option<Duration>,
         mut freed: impl FnMut(Freed),
     ) -> Result<(), AckError>
     where
@@ -259,11 +263,15 @@ impl Acknowledged {
         summary.begin(out);
 
         while out.base() <= cumulative {
-            let tsn = out.base();
-            note(tsn, out, summary, &mut timed);
             // req: rfc9260 6.7 "the endpoint MUST remove all DATA"
+            if let Some(run) = out.pop_plain(cumulative) {
+                note_run(&run, summary, &mut timed);
+                freed(Freed::Slots { count: run.len(), bytes: run.payload });
+                continue;
+            }
+            note(out.base(), out, summary, &mut timed);
             if let Some(slot) = out.pop() {
-                freed(Freed::Slot(slot.payload.len()));
+                freed(Freed::Slots { count: 1, bytes: slot.payload.len() });
             }
         }
         if let Some(non_renegable) = &mut self.non_renegable {
@@ -332,7 +340,7 @@ impl Acknowledged {
         reported_to: u64,
         out: &mut Outstanding,
         summary: &mut AckSummary,
-        timed: &mut impl FnMut(PathId, u64) -> Option<Duration>,
+        timed: &mut impl FnMut(PathId, RangeInclusive<u64>) -> Option<Duration>,
     ) {
         if self.ranges.is_empty() && self.scratch.is_empty() {
             return;
@@ -408,125 +416,4 @@ fn read_blocks(
     }
     ranges::normalise(ranges);
     Ok(())
-}
-
-fn newly(
-    tsn: u64,
-    out: &mut Outstanding,
-    summary: &mut AckSummary,
-    timed: &mut impl FnMut(PathId, u64) -> Option<Duration>,
-) {
-    note(tsn, out, summary, timed);
-    out.gap_ack(tsn);
-}
-
-/// Records the consequences of one chunk's acknowledgement, before its slot changes.
-fn note(
-    tsn: u64,
-    out: &Outstanding,
-    summary: &mut AckSummary,
-    timed: &mut impl FnMut(PathId, u64) -> Option<Duration>,
-) {
-    let Some(slot) = out.get(tsn) else { return };
-    if slot.state.is_acked() {
-        return;
-    }
-    if slot.copied() {
-        note_copied(tsn, slot, out, summary);
-        return;
-    }
-    // A late arrival of a chunk says nothing about the path of its pending retransmission.
-    let known = (slot.state == SlotState::Lost).then(|| out.retransmission(tsn)).flatten();
-    let path = known.map_or(slot.path, |known| known.from);
-    summary.highest_packet = summary.highest_packet.max(Some(slot.packet));
-    summary.highest_tsn = summary.highest_tsn.max(Some(tsn));
-    if let Some(gathered) = &mut summary.gathered {
-        note_arrival(tsn, slot, path, out, gathered);
-    }
-    let times_packets = summary.times_packets;
-    let tells_repeats = summary.tells_repeats && slot.state == SlotState::InFlight;
-    // The path that carried it may have been removed.
-    let Some(ack) = summary.paths.get_mut(path) else { return };
-    if times_packets && slot.state == SlotState::InFlight {
-        note_packet(tsn, slot, out, ack);
-    }
-    if tells_repeats {
-        let again = out.retransmission(tsn).is_some();
-        ack.first |= !again;
-        ack.again |= again;
-    }
-    ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
-    ack.lowest_tsn = if ack.chunks == 0 { tsn } else { ack.lowest_tsn.min(tsn) };
-    ack.highest_tsn = ack.highest_tsn.max(tsn);
-    ack.pseudo_cumack_advanced |= ack.pseudo_cumack.is_advanced_by(tsn);
-    ack.bytes += slot.size();
-    if slot.state == SlotState::Lost {
-        ack.bytes_held_lost += slot.size();
-    }
-    ack.chunks += 1;
-    ack.large |= slot.large() && slot.state == SlotState::InFlight;
-    // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
-    ack.proven |= !slot.ambiguous();
-    ack.alive |= !slot.ambiguous() || slot.state == SlotState::InFlight;
-    if slot.state == SlotState::InFlight && !ack.earliest {
-        ack.earliest = out.earliest(path) == Some(tsn);
-    }
-    // req: rfc9260 6.3.1 "RTT measurements MUST NOT be made using"
-    ack.rtt = timed(path, tsn).or(ack.rtt);
-}
-
-/// Records that a chunk sent on two paths at once has arrived, which only the timer of its path needs: the arrival
-/// measures no path, credits none, and is no evidence that a path lost earlier packets.
-fn note_copied(tsn: u64, slot: &Slot, out: &Outstanding, summary: &mut AckSummary) {
-    summary.copied = true;
-    let Some(ack) = summary.paths.get_mut(slot.path) else { return };
-    ack.copied = true;
-    ack.pseudo_cumack_advanced |= ack.pseudo_cumack.is_advanced_by(tsn);
-    if slot.state == SlotState::InFlight && !ack.earliest {
-        ack.earliest = out.earliest(slot.path) == Some(tsn);
-    }
-}
-
-/// Records when the latest packet was sent. A retransmission is ambiguous: its first transmission may have arrived.
-fn note_packet(tsn: u64, slot: &Slot, out: &Outstanding, ack: &mut PathAck) {
-    if ack.sent_once.is_some_and(|known| known.number >= slot.packet)
-        || out.retransmission(tsn).is_some_and(|known| known.again)
-    {
-        return;
-    }
-    if let Some(at) = out.sent_at(tsn) {
-        ack.sent_once = Some(SentPacket { number: slot.packet, at });
-    }
-}
-
-/// Records the time and order of arrivals.
-fn note_arrival(tsn: u64, slot: &Slot, path: PathId, out: &Outstanding, gathered: &mut Gathered) {
-    let known = out.retransmission(tsn);
-    let again = known.is_some_and(|known| known.again);
-    let lost = slot.state == SlotState::Lost;
-    if again {
-        gathered.again.push(tsn);
-    }
-    let lowest = gathered.lowest_packet.map_or(slot.packet, |lowest| lowest.min(slot.packet));
-    gathered.lowest_packet = Some(lowest);
-    let sent = if lost { known.and_then(|known| known.sent) } else { out.sent_at(tsn) };
-    if known.is_some() && !lost {
-        gathered.retransmitted_at = gathered.retransmitted_at.max(sent);
-    }
-    let (Some(arrived), Some(at)) = (gathered.arrived.get_mut(path), sent) else { return };
-    let packet = SentPacket { number: slot.packet, at };
-    let later = |known: Option<SentPacket>| known.is_none_or(|known| known.number < packet.number);
-    if again {
-        // If the retransmission was considered lost, too, it is not known which transmission arrived.
-        if !lost && later(arrived.again) {
-            arrived.again = Some(packet);
-        }
-        return;
-    }
-    arrived.late |= lost;
-    let earliest = arrived.earliest.map_or(slot.packet, |known| known.min(slot.packet));
-    arrived.earliest = Some(earliest);
-    if later(arrived.first_time) {
-        arrived.first_time = Some(packet);
-    }
 }

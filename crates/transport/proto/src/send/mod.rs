@@ -31,7 +31,7 @@ pub use bundling::Bundling;
 pub use cause::Cause;
 pub use config::SendConfig;
 pub(crate) use occupancy::Occupancy;
-pub(crate) use outstanding::{Outstanding, PseudoCumack, Slot, SlotState};
+pub(crate) use outstanding::{Outstanding, PlainRun, PseudoCumack, Slot, SlotState};
 pub(crate) use pacer::Pacer;
 pub(crate) use packets::SentPacket;
 pub(crate) use scheduler::{Class, Classes, Queued, Scheduler};
@@ -430,9 +430,9 @@ impl SendQueue {
         wake
     }
 
-    /// Releases the memory of outstanding data, `length` bytes, that was acknowledged or given up.
-    pub(crate) fn release(&mut self, length: usize) {
-        self.buffered = self.buffered.saturating_sub(length + CHUNK_OVERHEAD);
+    /// Releases the memory of outstanding chunks with `length` bytes that were acknowledged or given up.
+    pub(crate) fn release(&mut self, chunks: usize, length: usize) {
+        self.buffered = self.buffered.saturating_sub(length + chunks * CHUNK_OVERHEAD);
         self.room_made = true;
     }
 

@@ -10,12 +10,14 @@ mod give_up;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod list;
+mod plain;
 mod slot;
 mod take_back;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use cuc::PseudoCumack;
+pub(crate) use plain::PlainRun;
 pub(crate) use slot::{Slot, SlotState};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -125,6 +125,7 @@ fn step(
             let tsn = tsn.or_else(|| pick(model, SlotState::Lost));
             tsn.into_iter().for_each(|tsn| gap_ack(ring, model, tsn));
         }
+        5 if is_high => pop_plain(ring, model, choice),
         5 => pop(ring, model),
         6 => match pick(model, SlotState::Acked) {
             Some(tsn) if is_high => free(ring, model, tsn),
@@ -261,6 +262,24 @@ fn pop(ring: &mut Outstanding, model: &mut Model) {
         assert_eq!(slot.payload.len(), entry.payload);
         model.take_off(entry.tsn);
     }
+}
+
+/// Removes chunks that nothing sets apart, `most` beyond the first one at most.
+fn pop_plain(ring: &mut Outstanding, model: &mut Model, most: usize) {
+    let first = ring.base();
+    let run = ring.pop_plain(first + most as u64);
+    let Some(run) = run else { return };
+    assert!(run.first_tsn == first && run.len() <= most + 1);
+    let gone: Vec<Entry> = model.entries.drain(..run.len()).collect();
+    let path = gone[0].path;
+    assert!(gone.iter().all(|entry| entry.path == path && entry.state == SlotState::InFlight));
+    assert_eq!((run.path, run.last_tsn), (name(path), gone[gone.len() - 1].tsn));
+    assert_eq!(run.payload, gone.iter().map(|entry| entry.payload).sum::<usize>());
+    assert_eq!(run.bytes, gone.iter().map(|entry| entry.size).sum::<usize>());
+    assert_eq!(run.first_packet, gone[0].packet);
+    assert_eq!(run.last_packet.number, gone[gone.len() - 1].packet);
+    assert_eq!(run.earliest, model.held[path].is_empty());
+    gone.iter().for_each(|entry| model.take_off(entry.tsn));
 }
 
 /// Checks that the ring agrees with the model.

@@ -38,7 +38,7 @@ fn what_cannot_be_sent_comes_back() {
     assert_eq!(back.data.len(), 3);
     assert!(q.blocked && !q.take_writable());
     for fragment in drain(&mut q, 1400) {
-        q.release(fragment.payload.len());
+        q.release(1, fragment.payload.len());
     }
     assert!(q.take_writable() && !q.take_writable());
     assert_eq!(q.free(), 1000);
@@ -203,7 +203,7 @@ fn what_a_reader_does_not_want_is_given_up() {
         assert_eq!(left.iter().map(|f| (f.2, f.3)).collect::<Vec<_>>(), [(1, 1)]);
         assert!(q.is_empty());
         for length in [70, 50, 1000, 1] {
-            q.release(length);
+            q.release(1, length);
         }
         assert_eq!(q.buffered, 0, "{scheduler:?}");
     }
@@ -354,7 +354,7 @@ proptest! {
                 q.end_packet();
             }
             cut += length;
-            q.release(length);
+            q.release(1, length);
         }
         prop_assert_eq!(cut, given);
         prop_assert_eq!(q.buffered, 0);

@@ -59,12 +59,12 @@ impl Sender {
             Reported { cumulative, blocks, nr_blocks, complete, may_be_old, longest_rto },
             &mut self.outstanding,
             &mut self.summary,
-            |path, tsn| {
-                let timed = lanes[path].timed.take_if(|(timed, _)| *timed == tsn);
+            |path, tsns| {
+                let timed = lanes[path].timed.take_if(|(timed, _)| tsns.contains(timed));
                 timed.map(|(_, sent)| now.saturating_since(sent))
             },
             |freed| match freed {
-                Freed::Slot(length) => queue.release(length),
+                Freed::Slots { count, bytes } => queue.release(count, bytes),
                 Freed::Payload(length) => {
                     mark!(NrSackFreed);
                     queue.release_payload(length);

@@ -430,7 +430,7 @@ impl Sender {
         for (number, message, chunks) in self.outstanding.take_messages() {
             let mut data = Payload::default();
             for payload in chunks {
-                self.queue.release(payload.len());
+                self.queue.release(1, payload.len());
                 data.push(payload);
             }
             // The user got it back when it was given up.

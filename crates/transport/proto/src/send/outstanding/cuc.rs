@@ -1,5 +1,7 @@
 //! The chunks of each path separately, for concurrent multipath transfer.
 
+use std::ops::RangeInclusive;
+
 use super::{Outstanding, SlotState};
 use crate::per_path::PathId;
 
@@ -13,9 +15,9 @@ pub(crate) struct PseudoCumack {
 }
 
 impl PseudoCumack {
-    /// Whether the acknowledgement of a chunk advances either of them.
-    pub(crate) fn is_advanced_by(self, tsn: u64) -> bool {
-        self.first == Some(tsn) || self.again == Some(tsn)
+    /// Whether the acknowledgement of these chunks advances either of them.
+    pub(crate) fn is_advanced_by(self, tsns: RangeInclusive<u64>) -> bool {
+        self.first.into_iter().chain(self.again).any(|tsn| tsns.contains(&tsn))
     }
 }
 
@@ -77,7 +79,9 @@ mod tests {
         ring.retransmitted(Instant::ZERO, 1, B, 4, true, false);
         let both = PseudoCumack { first: Some(4), again: Some(1) };
         assert_eq!(ring.pseudo_cumack(B), both);
-        assert!(both.is_advanced_by(4) && both.is_advanced_by(1) && !both.is_advanced_by(6));
+        assert!(
+            both.is_advanced_by(4..=4) && both.is_advanced_by(1..=1) && !both.is_advanced_by(6..=6)
+        );
         ring.gap_ack(4);
         ring.gap_ack(6);
         assert_eq!(ring.pseudo_cumack(B), PseudoCumack { first: None, again: Some(1) });

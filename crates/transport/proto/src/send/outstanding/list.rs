@@ -13,7 +13,7 @@ pub(super) struct List {
 
 impl Outstanding {
     /// The full TSN that a link refers to.
-    fn absolute(&self, link: u32) -> u64 {
+    pub(super) fn absolute(&self, link: u32) -> u64 {
         tsn::unwrap(self.base, link)
     }
 

@@ -117,3 +117,31 @@ fn what_waited_for_another_path_and_is_taken_back_costs_no_memory() {
     assert_eq!((ring.first_lost(A), ring.packets(A)), (Some(tsn), 1));
     ring.check_invariants().unwrap();
 }
+
+#[test]
+fn what_was_sent_in_order_is_removed_at_once() {
+    let mut ring = Outstanding::new(1);
+    [A, B].into_iter().for_each(|path| ring.add_path(path));
+    // TSNs 1 to 10 on path 0, two in each packet; 11 and 12 on path 1.
+    for tsn in 1..=12u64 {
+        let fragment = Fragment::whole(ring.next_message(), 10);
+        let (path, packet) = if tsn > 10 { (B, 6) } else { (A, tsn.div_ceil(2)) };
+        ring.push(Instant::ZERO, fragment, path, packet, tsn == 2);
+    }
+    // 4 has a history.
+    ring.lose(4, Cause::Timeout, A);
+    ring.retransmitted(Instant::ZERO, 4, A, 7, true, false);
+    let ends = |run: Option<PlainRun>| run.map(|run| (run.first_tsn, run.last_tsn));
+    let run = ring.pop_plain(12).unwrap();
+    assert_eq!((run.first_tsn, run.last_tsn, run.len()), (1, 3, 3));
+    assert_eq!((run.first_packet, run.last_packet.number), (1, 2));
+    assert_eq!((run.bytes, run.payload), (3 * 28, 30));
+    assert!(run.large && run.earliest);
+    assert_eq!(ends(ring.pop_plain(12)), None);
+    ring.pop();
+    assert_eq!(ends(ring.pop_plain(6)), Some((5, 6)), "not beyond what was acknowledged");
+    assert_eq!(ends(ring.pop_plain(12)), Some((7, 10)));
+    assert_eq!(ends(ring.pop_plain(12)), Some((11, 12)), "another path");
+    assert!(ring.is_empty() && ring.payload_in_flight() == 0 && ring.held() == 0);
+    ring.check_invariants().unwrap();
+}
