@@ -1,4 +1,4 @@
-//! How often an endpoint's task runs because the application reads.
+//! How often an endpoint's task runs because the application reads, and for what it waits.
 
 mod common;
 
@@ -16,11 +16,40 @@ use anabranch::runtime::{
 use anabranch::{Association, AssociationConfig, Endpoint, OutgoingMessage, Ppid};
 use common::{PORT, V4, remotes, soon, towards};
 
-/// Counts the polls of all tasks.
+/// Counts the polls of all tasks, and the timers that are set to a time that has passed.
 #[derive(Debug)]
 struct Counting {
     inner: Arc<TokioRuntime>,
     polls: Arc<AtomicUsize>,
+    timers: Arc<Timers>,
+}
+
+/// How often a timer was set, and how often to a time that had passed.
+#[derive(Debug, Default)]
+struct Timers {
+    set: AtomicUsize,
+    late: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Watched {
+    timer: Box<dyn Timer>,
+    clock: Arc<TokioRuntime>,
+    timers: Arc<Timers>,
+}
+
+impl Timer for Watched {
+    fn reset(&mut self, deadline: Instant) {
+        self.timers.set.fetch_add(1, Ordering::Relaxed);
+        if deadline <= self.clock.now() {
+            self.timers.late.fetch_add(1, Ordering::Relaxed);
+        }
+        self.timer.reset(deadline);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.timer.poll(cx)
+    }
 }
 
 struct Counted {
@@ -47,7 +76,8 @@ impl Runtime for Counting {
     }
 
     fn timer(self: Arc<Self>) -> Box<dyn Timer> {
-        self.inner.clone().timer()
+        let (clock, timers) = (self.inner.clone(), self.timers.clone());
+        Box::new(Watched { timer: self.inner.clone().timer(), clock, timers })
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
@@ -74,12 +104,14 @@ struct Counts {
     near: Association,
     far: Association,
     polls: Arc<AtomicUsize>,
+    timers: Arc<Timers>,
 }
 
 async fn counts(buffer: usize) -> Counts {
-    let polls = Arc::default();
+    let (polls, timers) = (Arc::default(), Arc::default());
     let inner = Arc::new(TokioRuntime::current().unwrap());
-    let runtime = Arc::new(Counting { inner, polls: Arc::clone(&polls) });
+    let runtime =
+        Arc::new(Counting { inner, polls: Arc::clone(&polls), timers: Arc::clone(&timers) });
     let server = Endpoint::builder().local_addresses([V4]).runtime(runtime).bind().unwrap();
     let client = common::endpoint(&[V4]);
     let mut config = AssociationConfig::default();
@@ -88,7 +120,7 @@ async fn counts(buffer: usize) -> Counts {
     let options = towards(&server, AssociationConfig::default());
     let near = client.connect(remotes(&server), options).await.unwrap();
     let far = listener.accept().await.unwrap();
-    Counts { _ends: [server, client], near, far, polls }
+    Counts { _ends: [server, client], near, far, polls, timers }
 }
 
 /// Reading frees some of the receive buffer each time, which nobody needs to know while most of it is free.
@@ -145,6 +177,31 @@ async fn a_window_that_opens_is_reported() {
         tokio::join!(send, receive);
         let counters = pair.near.statistics().counters;
         assert_eq!((counters.zero_window_probes, counters.timeouts), (0, 0));
+    })
+    .await;
+}
+
+/// At high rates a pause of pacing is over when the packets before it have been sent. A timer would wait for most of a
+/// millisecond.
+#[tokio::test]
+async fn a_time_that_has_passed_is_not_waited_for() {
+    soon(async {
+        let pair = counts(1 << 20).await;
+        const COUNT: usize = 5000;
+        let send = async {
+            for _ in 0..COUNT {
+                pair.far.send(OutgoingMessage::new(0, Ppid(0), vec![7; 16_000])).await.unwrap();
+            }
+        };
+        let receive = async {
+            for _ in 0..COUNT {
+                assert_eq!(pair.near.recv().await.unwrap().unwrap().payload.len(), 16_000);
+            }
+        };
+        tokio::join!(send, receive);
+        let [set, late] = [&pair.timers.set, &pair.timers.late].map(|n| n.load(Ordering::Relaxed));
+        // One may pass while the timer is set.
+        assert!(set > 0 && late <= 2 + set / 20, "{late} of {set} times");
     })
     .await;
 }

@@ -43,6 +43,9 @@ const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 /// If a socket was reported writable but blocked, it is tried again after this time.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
+/// Timers of usual runtimes are not finer than this.
+const TIMER_UNIT: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// The result of polling all sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Arrivals {
@@ -383,7 +386,10 @@ impl Driver {
         let Some(deadline) = deadline else {
             return true;
         };
-        if deadline <= now {
+        // A deadline of pacing may have passed while packets were sent. The timer, whose unit is a millisecond, would be
+        // late by most of one.
+        let is_near = deadline.saturating_since(now) < TIMER_UNIT;
+        if deadline <= now || is_near && deadline <= self.shared.runtime.now() {
             return false;
         }
         // Setting the timer costs more than a check after an early expiry, so the timer is only ever moved to an
