@@ -335,7 +335,7 @@ impl Association {
         } else {
             batch.len()
         };
-        let piece = Self::slice(batch, data.payload);
+        let piece = || Self::slice(batch, data.payload);
         // req: rfc8260 2.1 "indicates that the receiver SHOULD NOT delay the sending"
         seen.immediate |= data.flags.immediate();
         if self.buggify(4) {

@@ -216,9 +216,14 @@ impl Receiver {
         }
     }
 
-    /// Processes a chunk with at least one byte of user data. `piece` is its payload as a slice
-    /// of the received buffer, `share` the bytes of that buffer that the slice keeps alive.
-    pub(crate) fn on_data(&mut self, data: &UserData<'_>, piece: Bytes, share: u32) -> DataOutcome {
+    /// Processes a chunk with at least one byte of user data. `piece` returns its payload as a slice of the received
+    /// buffer, `share` is how many bytes of that buffer the slice keeps alive. What is short is copied.
+    pub(crate) fn on_data(
+        &mut self,
+        data: &UserData<'_>,
+        piece: impl FnOnce() -> Bytes,
+        share: u32,
+    ) -> DataOutcome {
         match self.accept(data, piece, share) {
             Ok(outcome) => outcome,
             Err(violation) => DataOutcome::Violation(violation),
@@ -228,7 +233,7 @@ impl Receiver {
     fn accept(
         &mut self,
         data: &UserData<'_>,
-        piece: Bytes,
+        piece: impl FnOnce() -> Bytes,
         share: u32,
     ) -> Result<DataOutcome, Violation> {
         let tsn = tsn::unwrap(self.map.cumulative(), data.tsn.0);
@@ -270,7 +275,7 @@ impl Receiver {
         if self.assembler.has_passed(id) && !self.follows_reset(tsn, data.stream) {
             return self.drop_late(tsn);
         }
-        let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+        let length = u32::try_from(data.payload.len()).unwrap_or(u32::MAX);
         let copied = length < share / 2;
         let memory = if copied { length } else { share.max(length) };
         let begin = data.flags.begin();
@@ -286,7 +291,7 @@ impl Receiver {
         if data.tsn.0 == 0 {
             mark!(TsnWrapped);
         }
-        let piece = if copied { Bytes::copy_from_slice(&piece) } else { piece };
+        let piece = if copied { Bytes::copy_from_slice(data.payload) } else { piece() };
         self.enter(tsn, length as usize, charge as usize);
         self.assemble(tsn, data, piece, charge)?;
         if self.rare.is_some() {

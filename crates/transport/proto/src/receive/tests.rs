@@ -55,7 +55,7 @@ fn receiver(receive_buffer: usize) -> Receiver {
 
 fn take(receiver: &mut Receiver, chunk: &Chunk) -> DataOutcome {
     let piece = Bytes::copy_from_slice(&chunk.bytes);
-    receiver.on_data(&chunk.data(), piece, u32::try_from(chunk.bytes.len()).unwrap())
+    receiver.on_data(&chunk.data(), || piece, u32::try_from(chunk.bytes.len()).unwrap())
 }
 
 /// Reads and releases everything. Returns the number of bytes.
@@ -148,13 +148,13 @@ fn a_chunk_is_charged_what_it_keeps_alive() {
     let mut receiver = receiver(1 << 20);
     let buffer = Bytes::from(vec![0; 1500]);
     let chunk = Chunk::whole(1, 0, 0, 1000);
-    receiver.on_data(&chunk.data(), buffer.slice(28..1028), 1500);
+    receiver.on_data(&chunk.data(), || buffer.slice(28..1028), 1500);
     assert_eq!(receiver.used(), 1500 + (FRAGMENT_COST + MESSAGE_COST) as usize);
     let message = receiver.poll_message().unwrap();
     assert_eq!(message.payload.into_bytes().as_ptr(), buffer[28..].as_ptr(), "copied");
     receiver.release(message.charge);
     let chunk = Chunk::whole(2, 0, 1, 500);
-    receiver.on_data(&chunk.data(), buffer.slice(28..528), 1500);
+    receiver.on_data(&chunk.data(), || buffer.slice(28..528), 1500);
     assert_eq!(receiver.used(), 500 + (FRAGMENT_COST + MESSAGE_COST) as usize);
     let message = receiver.poll_message().unwrap();
     assert_ne!(message.payload.into_bytes().as_ptr(), buffer[28..].as_ptr(), "pinned");
@@ -350,7 +350,7 @@ fn floods_of_tiny_chunks_are_bounded() {
     let mut held = 0;
     for tsn in 1..=60_000_u32 {
         let chunk = Chunk::fragment(tsn, tsn == 1, false, 1);
-        let outcome = receiver.on_data(&chunk.data(), Bytes::from(vec![0; 1]), 1500);
+        let outcome = receiver.on_data(&chunk.data(), || Bytes::from(vec![0; 1]), 1500);
         held += u32::from(outcome == DataOutcome::New);
     }
     assert!((1000..2000).contains(&held), "{held}");
@@ -600,7 +600,7 @@ proptest! {
         let mut offer = |receiver: &mut Receiver, at: usize| {
             let piece = Bytes::copy_from_slice(&chunks[at].bytes);
             let share = u32::try_from(piece.len()).unwrap() + 80;
-            let outcome = receiver.on_data(&chunks[at].data(), piece, share);
+            let outcome = receiver.on_data(&chunks[at].data(), || piece, share);
             let fine = match outcome {
                 DataOutcome::New => !std::mem::replace(&mut accepted[at], true),
                 DataOutcome::Duplicate => accepted[at],
