@@ -385,6 +385,31 @@ fn what_cannot_be_done_is_refused_by_name() {
     assert_eq!(change(&mut pair, 0, Added, new), Err(AddressError::NotUp));
 }
 
+/// An address that the peer refuses to remove is as good as before: also towards addresses that the peer gets later.
+#[test]
+fn an_address_that_stays_reaches_the_peers_new_ones() {
+    let mut pair = pair(2, 2, config());
+    let [stays, leaves] = [pair.addresses[0][0], pair.addresses[0][1]];
+    let [old, new] = [pair.addresses[1][0], pair.addresses[1][1]];
+    change(&mut pair, 0, Added, leaves).unwrap();
+    pair.run(Duration::from_secs(5));
+    // The request has to come from the address that it is to remove.
+    // The request has to come from the address that it is to remove, which the peer refuses.
+    network(&mut pair, leaves, false);
+    cut(&mut pair, leaves, false);
+    change(&mut pair, 0, Removed, stays).unwrap();
+    pair.run(Duration::from_secs(5));
+    assert_eq!(own(&pair, 0), [(Added, leaves, Performed), (Removed, stays, Failed)]);
+    // The peer's network goes, too, so its request comes from the new one.
+    let now = pair.net.now();
+    pair.net.node_mut(1).endpoint.handle_local_address(now, old, false);
+    cut(&mut pair, old, false);
+    change(&mut pair, 1, Added, new).unwrap();
+    pair.run(Duration::from_secs(5));
+    assert_eq!(own(&pair, 1), [(Added, new, Performed)]);
+    assert!(transfers_within(&mut pair, 20), "{:?}", paths(&pair, 0));
+}
+
 /// A peer that restarts has the addresses of its new handshake; what was asked for meanwhile fails.
 #[test]
 fn requests_end_with_the_association() {

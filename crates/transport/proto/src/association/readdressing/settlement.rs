@@ -119,7 +119,11 @@ impl Association {
                 }
             }
             (AddressChange::Removed, true) => self.drop_address(address),
-            (AddressChange::Removed, false) => self.keep_address(address),
+            (AddressChange::Removed, false) => {
+                // Addresses that the peer adds later get paths from it, too.
+                own = self.surroundings.locals.to_vec();
+                self.keep_address(address);
+            }
             (AddressChange::Preferred, _) => own = self.surroundings.locals.to_vec(),
         }
         self.surroundings.locals = own.into();
