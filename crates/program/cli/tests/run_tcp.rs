@@ -11,9 +11,14 @@ use std::process::{Command, Stdio};
 use common::programs::{Started, free_udp_port};
 use common::{Ended, anabranch, skip};
 
-/// A web server of files, which says its port.
+/// A web server of files, which says its port. It ends with the process that has started it, which the tests kill.
 const WEB: &str = "
-import functools, http.server, sys
+import functools, http.server, os, sys, threading, time
+starter = os.getppid()
+def watch():
+    while os.getppid() == starter: time.sleep(0.1)
+    os._exit(0)
+threading.Thread(target=watch, daemon=True).start()
 handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[1])
 server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)
 print(server.server_address[1], flush=True)
