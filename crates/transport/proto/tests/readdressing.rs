@@ -26,7 +26,7 @@ fn roaming() -> AssociationConfig {
     config().with(|config| config.addresses.roam = true)
 }
 
-/// Two hosts with these numbers of addresses, of which the association begins with the first one of each.
+/// Two hosts with these numbers of addresses. The association begins with the first address of each.
 fn pair(client: u8, server: u8, config: AssociationConfig) -> Pair {
     let own = [addresses(0, client), addresses(1, server)];
     let mut pair = Pair::with(own.clone(), Default::default(), config.clone());
@@ -132,7 +132,7 @@ fn transfers_within(pair: &mut Pair, seconds: u64) -> bool {
     pair.run_until(Duration::from_secs(seconds), arrived)
 }
 
-/// The same within 20 seconds, of which it takes all.
+/// The same within 20 seconds. Always takes 20 seconds.
 fn transfer(pair: &mut Pair) {
     let end = pair.net.now() + Duration::from_secs(20);
     assert!(transfers_within(pair, 20));

@@ -57,39 +57,33 @@ impl Outstanding {
         let again = self.retransmissions.first_key_value();
         let end = again.map_or(u64::MAX, |(&tsn, _)| tsn).min(to + 1);
 
-        let mut run: Option<PlainRun> = None;
+        let first = self.slots.front().filter(|slot| slot.is_plain(path) && first_tsn < end)?;
+        let at = flight.packets.sent_at(first.packet)?;
+        let mut run = PlainRun {
+            path,
+            first_tsn,
+            last_tsn: first_tsn,
+            first_packet: first.packet,
+            last_packet: SentPacket { number: first.packet, at },
+            bytes: 0,
+            payload: 0,
+            large: false,
+            earliest: flight.uncounted.ends.is_none(),
+        };
         let mut next = first_tsn as u32;
         while self.base < end
             && let Some(slot) = self.slots.front()
             && slot.is_plain(path)
             && next == self.base as u32
         {
-            let (tsn, length, size) = (self.base, slot.payload.len(), slot.size());
-            let large = slot.large();
-            match &mut run {
-                Some(run) => {
-                    (run.last_tsn, run.large) = (tsn, run.large || large);
-                    (run.bytes, run.payload) = (run.bytes + size, run.payload + length);
-                    if run.last_packet.number != slot.packet {
-                        let Some(at) = flight.packets.sent_at(slot.packet) else { break };
-                        run.last_packet = SentPacket { number: slot.packet, at };
-                    }
-                }
-                None => {
-                    let at = flight.packets.sent_at(slot.packet)?;
-                    run = Some(PlainRun {
-                        path,
-                        first_tsn: tsn,
-                        last_tsn: tsn,
-                        first_packet: slot.packet,
-                        last_packet: SentPacket { number: slot.packet, at },
-                        bytes: size,
-                        payload: length,
-                        large,
-                        earliest: flight.uncounted.ends.is_none(),
-                    });
-                }
+            if run.last_packet.number != slot.packet {
+                let Some(at) = flight.packets.sent_at(slot.packet) else { break };
+                run.last_packet = SentPacket { number: slot.packet, at };
             }
+            run.last_tsn = self.base;
+            run.bytes += slot.size();
+            run.payload += slot.payload.len();
+            run.large |= slot.large();
             flight.packets.remove(slot.packet);
             next = slot.next;
             if slot.flags.end() {
@@ -100,7 +94,6 @@ impl Outstanding {
             #[cfg(test)]
             self.looked_at.set(self.looked_at.get() + 1);
         }
-        let run = run?;
         flight.bytes -= run.bytes;
         flight.held -= run.payload;
         self.payload_in_flight -= run.payload;
