@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_harness::{Pair, PathMtu};
+use anabranch_harness::{Pair, PathMtu, Verdict};
 use anabranch_impair::{LinkConfig, Probability};
 use anabranch_proto::{
     AssociationConfig, CloseReason, EndpointConfig, IcmpKind, IcmpMessage, Instant, PathState,
@@ -195,6 +195,36 @@ fn a_port_that_refuses_for_seconds_is_a_peer_that_is_gone() {
         let took = pair.net.now().saturating_since(begun);
         let expected = if sends { 8..12 } else { 2..5 };
         assert!(expected.contains(&took.as_secs()), "{paths} paths: {took:?}");
+    }
+}
+
+#[test]
+fn a_shutdown_does_not_wait_long_for_a_peer_that_is_gone() {
+    for (paths, finished) in [(1, false), (2, false), (1, true), (2, true)] {
+        let mut pair = pair(paths);
+        flow(&mut pair, 0, SECOND);
+        pair.run(SECOND);
+        let expected = if finished {
+            // Its SHUTDOWN COMPLETE is lost.
+            pair.net.script(|sight| match sight.has(kind::SHUTDOWN_COMPLETE) {
+                true => Verdict::Drop,
+                false => Verdict::Pass,
+            });
+            pair.shutdown(1);
+            assert!(pair.run_until(10 * SECOND, |pair| pair.closed[1].is_some()));
+            assert_eq!(pair.closed, [None, Some(CloseReason::Shutdown)]);
+            kill(&mut pair);
+            CloseReason::Shutdown
+        } else {
+            kill(&mut pair);
+            pair.shutdown(0);
+            CloseReason::PortUnreachable
+        };
+        let begun = pair.net.now();
+        assert!(pair.run_until(600 * SECOND, |pair| pair.closed[0].is_some()));
+        assert_eq!(pair.closed[0], Some(expected));
+        let took = pair.net.now().saturating_since(begun);
+        assert!((1..8).contains(&took.as_secs()), "{paths} paths, {finished}: {took:?}");
     }
 }
 

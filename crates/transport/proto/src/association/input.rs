@@ -582,20 +582,18 @@ impl Association {
     // req: rfc9260 9.1 "the receiving endpoint MUST"
     // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
     fn on_abort(&mut self, causes: Causes<'_>, tag_reflected: bool) {
-        // In SHUTDOWN-ACK-SENT nothing is left to be delivered. A peer that no longer has the
-        // association, as the reflected tag shows, has finished: its SHUTDOWN COMPLETE was lost.
-        if tag_reflected && matches!(self.state, State::ShutdownAckSent { .. }) {
-            mark!(ShutdownCompleteLost);
-            self.close(CloseReason::Shutdown);
-            return;
-        }
         let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
         let bytes = causes.bytes();
-        // Chunks before the ABORT are not answered either.
-        self.outbox.chunks.clear();
         // req: rfc9260 9.1 "SHOULD be made available to the upper"
         let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);
-        self.close(CloseReason::PeerAbort { code, causes });
+        let reason = CloseReason::PeerAbort { code, causes };
+        if tag_reflected {
+            self.peer_is_gone(reason);
+            return;
+        }
+        // Chunks before the ABORT are not answered either.
+        self.outbox.chunks.clear();
+        self.close(reason);
     }
 
     fn on_error(&mut self, now: Instant, causes: Causes<'_>) {

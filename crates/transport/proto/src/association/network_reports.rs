@@ -184,11 +184,9 @@ impl Association {
                 now >= since + self.paths[self.paths.active()].rtt.rto()
             }
         };
-        if !believed {
-            return;
+        if believed {
+            self.peer_is_gone(CloseReason::NoSctp);
         }
-        self.outbox.chunks.clear();
-        self.close(CloseReason::NoSctp);
     }
 
     /// Handles a refusal by the address that an INIT was sent to, as with an ABORT: tries the next one.

@@ -214,6 +214,18 @@ impl Association {
         }
     }
 
+    /// Ends the association because the peer no longer has it: it reflected the tag of a packet, or its host says that
+    /// nothing there takes such packets. That is the end for `reason`, except in SHUTDOWN-ACK-SENT. There, both sides
+    /// have delivered all data: the peer has finished, and its SHUTDOWN COMPLETE was lost.
+    pub(super) fn peer_is_gone(&mut self, reason: CloseReason) {
+        self.outbox.chunks.clear();
+        let finished = matches!(self.state, State::ShutdownAckSent { .. });
+        if finished {
+            mark!(ShutdownCompleteLost);
+        }
+        self.close(if finished { CloseReason::Shutdown } else { reason });
+    }
+
     /// Handles the expiry of T2-shutdown.
     pub(super) fn on_t2(&mut self, now: Instant) {
         let (t2, control) = match &mut self.state {

@@ -72,7 +72,12 @@ impl Watch {
 impl Association {
     /// The configured vigilance, if heartbeats may be sent now.
     fn vigilance(&self) -> Option<Vigilance> {
-        let heartbeats = self.config.timers.heartbeat_interval.is_some() && self.state.heartbeats();
+        self.configured_vigilance().filter(|_| self.state.heartbeats())
+    }
+
+    /// The same in any state.
+    fn configured_vigilance(&self) -> Option<Vigilance> {
+        let heartbeats = self.config.timers.heartbeat_interval.is_some();
         self.config.paths.vigilance().filter(|_| heartbeats)
     }
 
@@ -212,7 +217,7 @@ impl Association {
     // req: rfc6951 5.5 "processed, the following mapping SHOULD apply"
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that has restarted says so, too; the association ends when every path is refused again and again, and by default only
     pub(super) fn on_refusal(&mut self, now: Instant, id: PathId) -> bool {
-        let Some(vigilance) = self.vigilance() else { return false };
+        let Some(vigilance) = self.configured_vigilance() else { return false };
         let refused = self.paths[id].refused.get_or_insert(Refused { since: now, times: 0 });
         refused.times = refused.times.saturating_add(1);
         self.watch.refused = true;
@@ -225,9 +230,12 @@ impl Association {
             && refusals.clone().any(|refused| now >= refused.since + patience)
         {
             mark!(PeerRefused);
-            self.outbox.chunks.clear();
-            self.close(CloseReason::PortUnreachable);
+            self.peer_is_gone(CloseReason::PortUnreachable);
             return true;
+        }
+        // In the last states of a shutdown, T2-shutdown sends on one path after the other.
+        if !self.state.heartbeats() {
+            return false;
         }
         // Probe paths that nothing was sent on, too.
         for path in self.paths.iter_mut().filter(|path| path.is_verified()) {

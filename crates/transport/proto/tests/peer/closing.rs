@@ -219,17 +219,40 @@ fn a_peer_that_is_silent_is_given_up() {
 #[test]
 fn icmp_counts_with_the_right_tag_only() {
     let (mut victim, id) = Victim::connected();
-    let mut quoted = [0; 8];
-    quoted[..4].copy_from_slice(&[(5000_u16 >> 8) as u8, 5000_u16 as u8, 0, 7]);
     for (tag, expected) in [(PEER + 1, "ESTABLISHED"), (PEER, "CLOSED")] {
-        quoted[4..].copy_from_slice(&tag.to_be_bytes());
         for kind in [IcmpKind::PortUnreachable, IcmpKind::ProtocolUnreachable] {
             assert_eq!(victim.state(id), "ESTABLISHED");
-            let message = IcmpMessage { local: HERE, remote: THERE, kind, quoted: &quoted };
-            let now = victim.now;
-            victim.endpoint.handle_icmp(now, &message);
+            unreachable(&mut victim, kind, tag);
         }
         assert_eq!(victim.state(id), expected);
     }
+    assert_eq!(closed(&mut victim), Some(CloseReason::NoSctp));
+}
+
+/// Tells the victim that its peer's host does not take its packets.
+fn unreachable(victim: &mut Victim, kind: IcmpKind, tag: u32) {
+    let mut quoted = [(5000_u16 >> 8) as u8, 5000_u16 as u8, 0, 7, 0, 0, 0, 0];
+    quoted[4..].copy_from_slice(&tag.to_be_bytes());
+    let message = IcmpMessage { local: HERE, remote: THERE, kind, quoted: &quoted };
+    let now = victim.now;
+    victim.endpoint.handle_icmp(now, &message);
+}
+
+/// A peer may end its program as soon as it has sent SHUTDOWN COMPLETE, which may be lost.
+// test: rfc9260 10 "MUST treat this message as an abort with"
+#[test]
+fn a_peer_that_has_finished_may_be_gone() {
+    let (mut victim, id) = Victim::connected();
+    let shutdown = shutdown_of(&victim, 0);
+    victim.chunk(&shutdown);
+    assert_eq!(victim.state(id), "SHUTDOWN-ACK-SENT");
+    unreachable(&mut victim, IcmpKind::ProtocolUnreachable, PEER);
+    assert_eq!(closed(&mut victim), Some(CloseReason::Shutdown));
+    // A peer that has not said that it has finished may have more to send.
+    let (mut victim, id) = Victim::connected();
+    shut_down(&mut victim, id);
+    assert_eq!(victim.kinds(), [[kind::SHUTDOWN]]);
+    assert_eq!(victim.state(id), "SHUTDOWN-SENT");
+    unreachable(&mut victim, IcmpKind::ProtocolUnreachable, PEER);
     assert_eq!(closed(&mut victim), Some(CloseReason::NoSctp));
 }
