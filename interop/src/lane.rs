@@ -10,10 +10,12 @@ use tokio::process::Command;
 use crate::Selection;
 use crate::cases::Case;
 use crate::net;
-use crate::peer::{Guest, Kind};
+use crate::peer::{Guest, Kind, has_crashed};
 
 /// How long a case may take.
 const LIMIT: Duration = Duration::from_secs(60);
+/// A case fails if the peer's program crashes this many times.
+const MOST_CRASHES: u32 = 3;
 
 /// The environment variable with the output of the peer's build script, for a lane.
 pub(crate) const PROGRAM: &str = "ANABRANCH_INTEROP_PROGRAM";
@@ -216,24 +218,53 @@ pub(crate) fn no_unshare(error: std::io::Error) -> String {
     format!("unshare: {error}")
 }
 
-async fn run_in_turn(lane: &Lane, cases: &[Case]) {
-    for &case in cases {
-        let begun = Instant::now();
-        let (outcome, detail) = match case.exclusion(lane) {
-            Some(reason) => (Outcome::Excluded, reason.to_string()),
-            None => match tokio::time::timeout(LIMIT, case.run(lane)).await {
-                Ok(Ok(())) => (Outcome::Ok, case.limitation(lane).unwrap_or_default().to_owned()),
-                Ok(Err(error)) => (Outcome::Failed, error),
-                Err(_) => (Outcome::Failed, "took more than a minute".into()),
-            },
-        };
+/// Runs a case, and repeats it if the peer's program crashes: usrsctp 0.9.5 sometimes does, when it stops the timers of
+/// its destinations for a shutdown.
+async fn attempt(lane: &Lane, case: Case) -> (Outcome, String) {
+    let mut crashes = 0;
+    loop {
+        let result = tokio::time::timeout(LIMIT, case.run(lane)).await;
+        let crashed = has_crashed().await;
         if !case.is_quiet(lane) {
-            // Repair all links for the next case; most were not cut.
+            // Repair all links for what comes next; most were not cut.
             for link in [0, 1] {
                 let _ = lane.set_cut_near(link, false).await;
                 let _ = lane.set_cut_far(link, false).await;
             }
         }
+        let error = match result {
+            Ok(Ok(())) if crashes > 0 => {
+                let detail =
+                    format!("the peer's program crashed, and the case was repeated: {crashes}");
+                return (Outcome::Ok, detail);
+            }
+            Ok(Ok(())) => {
+                return (Outcome::Ok, case.limitation(lane).unwrap_or_default().to_owned());
+            }
+            Ok(Err(error)) => error,
+            Err(_) => "took more than a minute".into(),
+        };
+        if !crashed {
+            return (Outcome::Failed, error);
+        }
+        crashes += 1;
+        eprintln!("{}: the peer's program crashed: {error}", case.name());
+        if crashes == MOST_CRASHES {
+            return (
+                Outcome::Failed,
+                format!("the peer's program crashed {crashes} times: {error}"),
+            );
+        }
+    }
+}
+
+async fn run_in_turn(lane: &Lane, cases: &[Case]) {
+    for &case in cases {
+        let begun = Instant::now();
+        let (outcome, detail) = match case.exclusion(lane) {
+            Some(reason) => (Outcome::Excluded, reason.to_string()),
+            None => attempt(lane, case).await,
+        };
         let report = Report {
             peer: lane.kind.name().into(),
             transport: lane.transport.name().into(),

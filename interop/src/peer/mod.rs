@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub(crate) use self::guest::{Guest, UDP_PORT as GUEST_UDP_PORT};
+pub(crate) use self::process::has_crashed;
 use crate::lane::{Lane, Transport};
 use crate::net;
 use crate::side::{HEARTBEAT, RTO_MIN};
@@ -224,7 +225,7 @@ pub(crate) struct Peer {
 }
 
 enum Handle {
-    Process(tokio::process::Child),
+    Process(process::Process),
     Guest { guest: Guest, pid: String },
 }
 
@@ -284,10 +285,7 @@ impl Peer {
     /// Kills the program. If it is a process, it cannot send anything more.
     pub(crate) async fn kill(&mut self) {
         match &mut self.handle {
-            Handle::Process(child) => {
-                // It may have ended by itself.
-                let _ = child.kill().await;
-            }
+            Handle::Process(process) => process.kill().await,
             Handle::Guest { guest, pid } => {
                 let _ = guest.shell(&format!("kill -9 {pid}")).await;
             }
