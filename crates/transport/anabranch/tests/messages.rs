@@ -4,6 +4,7 @@ mod common;
 
 use anabranch::{AssociationConfig, OutgoingMessage, Ppid, SendErrorReason};
 use common::{Pair, V4, V6, loopback, pattern, soon};
+use futures_util::FutureExt;
 
 /// Sends messages of many sizes in both directions at the same time, and checks what arrives.
 async fn exchange(pair: &Pair) {
@@ -201,6 +202,46 @@ async fn sixty_four_tasks_hammer_one_endpoint() {
         }
         reader.await.unwrap();
         pair.near.close().await.unwrap();
+    })
+    .await;
+}
+
+/// The memory of small messages is returned in steps while the reader reads on, and all of it when it waits.
+#[tokio::test]
+async fn memory_of_small_messages_is_returned_together() {
+    const COUNT: usize = 100;
+    soon(async {
+        let pair = Pair::new(&[V4]).await;
+        for by_stream in [false, true] {
+            for _ in 0..COUNT {
+                pair.near.send(OutgoingMessage::new(0, Ppid(7), pattern(500, 1))).await.unwrap();
+            }
+            let in_transit = || {
+                let statistics = pair.near.statistics();
+                statistics.send_queue_bytes + statistics.outstanding_bytes
+            };
+            while in_transit() > 0 {
+                tokio::task::yield_now().await;
+            }
+            let used = || pair.far.statistics().receive_buffer_used;
+            let full = used();
+            let mut stream = by_stream.then(|| pair.far.stream(0).unwrap().1);
+            let mut read = async || match &mut stream {
+                Some(stream) => stream.recv().await.unwrap().unwrap(),
+                None => pair.far.recv().await.unwrap().unwrap(),
+            };
+            let mut unread = full;
+            for count in 1..=COUNT {
+                let message = read().await;
+                assert_eq!(message.payload.len(), 500);
+                unread -= message.charge() as usize;
+                let late = used() - unread;
+                assert!(late < 32 << 10, "{late} bytes after {count} messages");
+                assert!(count != 10 || used() == full, "each message returns its memory");
+            }
+            assert!(read().now_or_never().is_none());
+            assert_eq!(used(), 0);
+        }
     })
     .await;
 }

@@ -60,11 +60,26 @@ impl AssociationRef {
     /// Accesses the driver's part of the association, then returns the memory of consumed messages to the receive
     /// buffer.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut AssociationState) -> T) -> T {
+        self.access(|state| (look(state), false))
+    }
+
+    /// The same for a reader. While it finds something at once, and so probably reads on, the memory of many small
+    /// messages is returned together.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&mut AssociationState) -> Poll<T>) -> Poll<T> {
+        self.access(|state| {
+            let found = look(state);
+            let reads_on = found.is_ready();
+            (found, reads_on)
+        })
+    }
+
+    /// Accesses the driver's part of the association. `look` also says whether more is read soon.
+    fn access<T>(&self, look: impl FnOnce(&mut AssociationState) -> (T, bool)) -> T {
         let mut guard = self.shared.lock();
         let state = guard.associations.get_mut(&self.id);
         let state = state.expect("the state is kept while there are handles");
-        let result = look(state);
-        let consumed = state.streams.take_consumed();
+        let (result, reads_on) = look(state);
+        let consumed = state.streams.take_consumed(reads_on);
         if consumed > 0 || state.streams.owes_signals() || state.must_count() {
             let now = self.shared.runtime.now();
             guard.release(now, self.id, consumed);
@@ -91,7 +106,7 @@ impl AssociationRef {
     ) -> T {
         let mut turn = Turn { association: self, set, key: None };
         poll_fn(|cx| {
-            self.with(|state| match ready(state) {
+            self.read(|state| match ready(state) {
                 Some(result) => Poll::Ready(result),
                 None => {
                     set(state).register(&mut turn.key, cx.waker());

@@ -10,6 +10,7 @@ mod send_stream;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use anabranch_proto::config::ConfigError;
 use anabranch_proto::{
@@ -114,7 +115,14 @@ impl Association {
 
     /// Returns the next message, as [`recv`](Self::recv) does, if one is already there.
     pub fn try_recv(&self) -> Option<Message> {
-        self.inner.with(|state| state.streams.pop())
+        let next = |state: &mut AssociationState| match state.streams.pop() {
+            Some(message) => Poll::Ready(message),
+            None => Poll::Pending,
+        };
+        match self.inner.read(next) {
+            Poll::Ready(message) => Some(message),
+            Poll::Pending => None,
+        }
     }
 
     /// The highest TSN up to which all of the peer's chunks have arrived; `None` after the end.

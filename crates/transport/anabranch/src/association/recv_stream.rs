@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 use super::handle::StreamOf;
 use crate::byte_mode::{BYTES, BYTES_1};
 use crate::error::AssociationError;
+use crate::state::AssociationState;
 
 /// Receives on one stream: messages with [`recv`](Self::recv), or bytes as an [`AsyncRead`].
 ///
@@ -116,7 +117,8 @@ impl RecvStream {
         if poll_fn(|cx| self.poll_message(cx)).await? {
             let message = self.current.take();
             let charge = message.as_ref().map_or(0, Message::charge);
-            self.of.association.with(|state| state.streams.consume(charge));
+            let consume = |state: &mut AssociationState| state.streams.consume(charge);
+            let _ = self.of.association.read(|state| Poll::Ready(consume(state)));
             return Ok(message);
         }
         Ok(None)
@@ -149,7 +151,7 @@ impl RecvStream {
         // An empty message has one piece, too.
         let used_up = self.current.take().map_or(0, |message| message.charge());
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
-        let next = self.of.association.with(|state| {
+        let next = self.of.association.read(|state| {
             state.streams.consume(used_up);
             if state.streams.incarnation() != incarnation {
                 return Poll::Ready(Err(AssociationError::Restarted));

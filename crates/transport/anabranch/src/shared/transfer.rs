@@ -14,7 +14,8 @@ impl State {
         let Some(state) = associations.get_mut(&id) else {
             return;
         };
-        let mut released = 0;
+        let mut released = state.streams.take_consumed(false);
+        state.streams.set_receive_buffer(association.receive_buffer());
         loop {
             // Messages of the old incarnation come before those of the new one.
             let restarts = association.restarts();

@@ -19,6 +19,13 @@ use crate::wakers::WakerSet;
 pub(crate) use bytes::ByteStreams;
 pub(crate) use senders::{Senders, Wish};
 
+/// The share of the receive buffer that may be returned late: one of so many. The engine opens the window by steps of a
+/// quarter of the buffer.
+const LATE_SHARE: usize = 64;
+
+/// The most that may be returned late, in bytes.
+const MOST_LATE: usize = 32 << 10;
+
 /// All streams of an association, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
@@ -27,8 +34,10 @@ pub(crate) struct Streams {
     incarnation: u32,
     table: Table,
     bytes: ByteStreams,
-    /// The charge of messages that were consumed while the lock was held this time.
+    /// The charge of messages that were consumed and not yet returned to the engine.
     consumed: u32,
+    /// A reader that reads on returns as much as this together, in bytes.
+    step: u32,
     senders: Senders,
     /// Tasks that wait in `recv`.
     receivers: WakerSet,
@@ -235,14 +244,24 @@ impl Streams {
         self.consumed += charge;
     }
 
-    /// The charge of messages consumed since the last call.
-    pub(crate) fn take_consumed(&mut self) -> u32 {
+    /// The charge of consumed messages to return to the engine now. If the reader reads on, that is nothing until there
+    /// is enough: each return costs as much as reading a small message.
+    pub(crate) fn take_consumed(&mut self, reads_on: bool) -> u32 {
+        if reads_on && self.consumed < self.step {
+            return 0;
+        }
         std::mem::take(&mut self.consumed)
+    }
+
+    /// Notes the size of the receive buffer. A small part of it may be returned late.
+    pub(crate) fn set_receive_buffer(&mut self, bytes: usize) {
+        let step = (bytes / LATE_SHARE).min(MOST_LATE);
+        self.step = u32::try_from(step).unwrap_or(u32::MAX);
     }
 
     /// Throws all messages away. Returns the charge to release.
     pub(crate) fn clear(&mut self) -> u32 {
-        self.table.clear()
+        std::mem::take(&mut self.consumed) + self.table.clear()
     }
 }
 
