@@ -8,6 +8,7 @@ mod config;
 mod controller;
 mod coupling;
 mod hystart;
+mod pacer;
 mod prr;
 mod rate;
 mod window;
@@ -20,5 +21,5 @@ pub use controller::{
 };
 pub(crate) use coupling::PathView;
 pub use coupling::{Coupled, Coupling};
-pub(crate) use rate::RateSampler;
-pub use rate::{LossSample, RateSample};
+pub use pacer::Pacer;
+pub use rate::{LossSample, RateSample, RateSampler};

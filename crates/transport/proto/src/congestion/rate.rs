@@ -68,9 +68,11 @@ struct Departure {
     app_limited: bool,
 }
 
-/// Takes the samples of one path.
+/// Takes the samples of one path. The engine has one for each path whose controller
+/// [needs](super::Controller::needs) samples; others may use it to drive a controller without the engine. Packets have
+/// numbers in the order in which they are sent, from 1.
 #[derive(Debug, Default)]
-pub(crate) struct RateSampler {
+pub struct RateSampler {
     delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
@@ -90,8 +92,9 @@ pub(crate) struct RateSampler {
 }
 
 impl RateSampler {
-    /// Records that packet `number` is sent, with `in_flight` bytes in flight. `idle`: nothing else is in flight.
-    pub(crate) fn on_sent(&mut self, now: Instant, number: u64, in_flight: usize, idle: bool) {
+    /// Records that packet `number` is sent, with `in_flight` bytes in flight, its own included. `idle`: nothing else
+    /// is in flight.
+    pub fn on_sent(&mut self, now: Instant, number: u64, in_flight: usize, idle: bool) {
         if self.departures.back().is_some_and(|last| last.number >= number) {
             return;
         }
@@ -112,13 +115,13 @@ impl RateSampler {
     }
 
     /// Records that the application has nothing more to send, with `in_flight` bytes in flight.
-    pub(crate) fn on_app_limited(&mut self, in_flight: usize) {
+    pub fn on_app_limited(&mut self, in_flight: usize) {
         self.limited_to = self.delivered.saturating_add(in_flight as u64).max(1);
     }
 
     /// Records that `bytes` are acknowledged, and returns a sample. `packet` is the latest packet among them,
     /// `oldest` the oldest one that is still in flight.
-    pub(crate) fn on_acked(
+    pub fn on_acked(
         &mut self,
         now: Instant,
         bytes: usize,
@@ -164,8 +167,8 @@ impl RateSampler {
         Some(sample)
     }
 
-    /// Records that `bytes` of a packet are lost.
-    pub(crate) fn on_lost(&mut self, bytes: usize, packet: u64) {
+    /// Records that `bytes` of a packet are lost, or considered lost.
+    pub fn on_lost(&mut self, bytes: usize, packet: u64) {
         self.lost = self.lost.wrapping_add(bytes as u32);
         let sample = self.departure(packet).map(|departure| LossSample {
             in_flight: departure.in_flight.into(),
@@ -175,13 +178,13 @@ impl RateSampler {
         self.lost_packet = sample.or(self.lost_packet);
     }
 
-    /// The latest lost packet since the last call.
-    pub(crate) fn take_lost(&mut self) -> Option<LossSample> {
+    /// The latest lost packet since the last call, for [`LostData::sample`](super::LostData::sample).
+    pub fn take_lost(&mut self) -> Option<LossSample> {
         self.lost_packet.take()
     }
 
     /// Bytes per second of the latest sample.
-    pub(crate) fn latest(&self) -> Option<u64> {
+    pub fn latest(&self) -> Option<u64> {
         self.latest
     }
 }

@@ -5,12 +5,11 @@ use std::time::Duration;
 use super::ecn::PathEcn;
 use super::evidence::Evidence;
 use crate::congestion::{
-    BurstControl, Controller, Loss, LostData, Needs, NewPath, RateSampler, Rtt,
+    BurstControl, Controller, Loss, LostData, Needs, NewPath, Pacer, RateSampler, Rtt,
 };
 use crate::path::{Path, Setup};
 use crate::per_path::{OfPath, PathId};
 use crate::recovery::RecoveryExit;
-use crate::send::Pacer;
 use crate::time::Instant;
 
 /// A path's congestion controller, the windows that it last returned, and its measurements.

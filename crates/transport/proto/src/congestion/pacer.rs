@@ -10,9 +10,10 @@ const BURST_TIME: u64 = 1_000_000;
 /// Maximum number of packets sent back to back: four GSO sends.
 const MAX_BURST: u64 = 176;
 
-/// A token bucket of bytes.
+/// A token bucket of bytes. The engine has one for each path that is paced; others may use it to drive a controller
+/// without the engine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pacer {
+pub struct Pacer {
     /// The number of packets that may be sent back to back at any rate.
     quantum: u32,
     tokens: u32,
@@ -20,16 +21,21 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    pub(crate) fn new(quantum: u32) -> Self {
+    /// `quantum`: the number of packets that may be sent back to back at any rate, at least 1. It begins full.
+    pub fn new(quantum: u32) -> Self {
         Self { quantum, tokens: u32::MAX, refilled: Instant::ZERO }
     }
 
     /// The number of bytes that may be sent now, or as an error the time when at least half a quantum may
     /// be sent.
     ///
-    /// `cwnd` is in bytes; `rate` is in bytes per second, if the controller sets one; `packet` is the
-    /// size of a full packet in bytes. Without an RTT measurement nothing is paced.
-    pub(crate) fn allowance(
+    /// `cwnd` is in bytes; `slow_start` says whether it is below ssthresh; `rate` is in bytes per second, if the
+    /// controller sets one ([`Controller::pacing_rate`](super::Controller::pacing_rate)); `packet` is the size of a
+    /// full packet in bytes. Without `srtt`, the smoothed round-trip time, nothing is paced.
+    ///
+    /// # Errors
+    /// The time when to ask again.
+    pub fn allowance(
         &mut self,
         now: Instant,
         srtt: Option<Duration>,
@@ -54,8 +60,8 @@ impl Pacer {
         let capacity = u64::try_from(timely)
             .unwrap_or(u64::MAX)
             .clamp(
-                u64::from(self.quantum) * packet,
-                MAX_BURST.max(u64::from(self.quantum)) * packet,
+                u64::from(self.quantum).saturating_mul(packet),
+                MAX_BURST.max(u64::from(self.quantum)).saturating_mul(packet),
             )
             .min(u64::from(u32::MAX));
         let elapsed = nanos(now.saturating_since(self.refilled));
@@ -86,7 +92,7 @@ impl Pacer {
     }
 
     /// Records that `bytes` were sent.
-    pub(crate) fn sent(&mut self, bytes: usize) {
+    pub fn sent(&mut self, bytes: usize) {
         self.tokens = self.tokens.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 }
