@@ -7,8 +7,8 @@
 //! as hosts do: quickly at first, then every second segment. Urgent data, PAWS and TIME-WAIT are not implemented.
 //!
 //! Options of [`Config`], all off by default, add later extensions for thin flows and for networks that reorder: early
-//! retransmit, RTO restart, RACK-TLP, D-SACK and timestamps with undo, F-RTO, Linux's threshold, TCP-NCR, and ECN. A
-//! [`Cache`] passes on the metrics of earlier connections.
+//! retransmit, RTO restart, RACK-TLP, D-SACK and timestamps with undo, F-RTO, Linux's threshold, TCP-NCR, and ECN.
+//! CUBIC and BBR are those of the SCTP engine. A [`Cache`] passes on the metrics of earlier connections.
 //!
 //! ```
 //! use anabranch_units::Instant;

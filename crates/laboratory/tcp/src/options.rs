@@ -50,6 +50,9 @@ words! {
         /// CUBIC with HyStart++ and proportional rate reduction (RFC 9438, RFC 9406, RFC 9937), by the controller of
         /// the SCTP engine; once for each recovery, as in Linux.
         Cubic = "cubic",
+        /// BBR version 3 (draft-ietf-ccwg-bbr), by the controller of the SCTP engine: segments leave at the rate at which
+        /// the path delivers them, whatever random losses do.
+        Bbr = "bbr",
     }
 }
 

@@ -64,6 +64,12 @@ pub(crate) struct Acked {
 }
 
 impl Acked {
+    /// The number of the latest transmission that is known to have arrived for the first time.
+    pub(crate) fn latest(&self) -> Option<u64> {
+        let number = |arrived: Option<Arrived>| arrived.map(|arrived| arrived.number);
+        number(self.first_time).max(number(self.again))
+    }
+
     /// Records that a segment is known to have arrived for the first time.
     fn arrived(&mut self, sent: &Sent) {
         let arrived = Arrived { number: sent.number, at: sent.sent_at };
@@ -107,6 +113,8 @@ pub(crate) struct Scoreboard {
     sacked: usize,
     /// Number of the next transmission.
     next_number: u64,
+    /// The latest transmission that was marked lost and not reported yet.
+    latest_lost: Option<u64>,
 }
 
 impl Scoreboard {
@@ -137,6 +145,24 @@ impl Scoreboard {
     /// Number of the next transmission.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number
+    }
+
+    /// Number of the oldest transmission that is not known to have arrived.
+    pub(crate) fn oldest_number(&self) -> Option<u64> {
+        let mut oldest = None;
+        for sent in self.sent.iter().filter(|sent| !sent.sacked) {
+            oldest = oldest.into_iter().chain([sent.number]).min();
+            // All that follows was sent later, for the first time and again.
+            if !sent.ambiguous {
+                break;
+            }
+        }
+        oldest
+    }
+
+    /// Number of the latest transmission that was marked lost since the last call.
+    pub(crate) fn take_latest_lost(&mut self) -> Option<u64> {
+        self.latest_lost.take()
     }
 
     /// Send time of the earliest segment that is not known to have arrived.
@@ -245,7 +271,7 @@ impl Scoreboard {
             in_run = false;
             if runs >= threshold || bytes > (threshold - 1) * mss {
                 any = true;
-                lose(sent, &mut self.pipe);
+                lose(sent, &mut self.pipe, &mut self.latest_lost);
             }
         }
         any
@@ -254,7 +280,7 @@ impl Scoreboard {
     /// Marks the first segment lost, because of duplicate acknowledgements or a partial one.
     pub(crate) fn lose_first(&mut self) {
         if let Some(first) = self.sent.iter_mut().find(|sent| !sent.sacked) {
-            lose(first, &mut self.pipe);
+            lose(first, &mut self.pipe, &mut self.latest_lost);
         }
     }
 
@@ -271,6 +297,7 @@ impl Scoreboard {
                 late.any = true;
                 late.lost_again = late.lost_again.max(sent.resent.then_some(sent.number));
                 self.pipe -= sent.len();
+                self.latest_lost = self.latest_lost.max(Some(sent.number));
                 (sent.lost, sent.resent) = (true, false);
             } else {
                 late.look_again = late.look_again.max(Some(deadline));
@@ -283,7 +310,7 @@ impl Scoreboard {
     pub(crate) fn lose_before(&mut self, position: u64) {
         for sent in &mut self.sent {
             if sent.range.end <= position && !sent.sacked && !sent.resent {
-                lose(sent, &mut self.pipe);
+                lose(sent, &mut self.pipe, &mut self.latest_lost);
             }
         }
     }
@@ -299,7 +326,7 @@ impl Scoreboard {
     /// Retransmits the last segment, although it is not known to be lost.
     pub(crate) fn resend_last(&mut self, now: Instant) -> Option<Again> {
         let sent = self.sent.back_mut().filter(|sent| !sent.sacked)?;
-        lose(sent, &mut self.pipe);
+        lose(sent, &mut self.pipe, &mut None);
         if sent.resent {
             // An earlier copy no longer counts.
             self.pipe -= sent.len();
@@ -312,6 +339,7 @@ impl Scoreboard {
         if let Some(first) = self.sent.iter_mut().find(|sent| !sent.sacked) {
             if in_network(first) {
                 self.pipe -= first.len();
+                self.latest_lost = self.latest_lost.max(Some(first.number));
             }
             (first.lost, first.resent) = (true, false);
         }
@@ -321,6 +349,9 @@ impl Scoreboard {
     /// blocks).
     pub(crate) fn lose_all(&mut self) {
         for sent in self.sent.iter_mut().filter(|sent| !sent.sacked) {
+            if in_network(sent) {
+                self.latest_lost = self.latest_lost.max(Some(sent.number));
+            }
             (sent.lost, sent.resent) = (true, false);
         }
         self.pipe = 0;
@@ -339,7 +370,7 @@ impl Scoreboard {
         let sent = self.sent.range_mut(..last).find(|sent| !sent.sacked && !sent.resent)?;
         // The first copy may still be in the network too, but only the retransmission is counted. Counting both could
         // make the count go below zero.
-        lose(sent, &mut self.pipe);
+        lose(sent, &mut self.pipe, &mut None);
         Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
 }
@@ -348,9 +379,10 @@ fn in_network(sent: &Sent) -> bool {
     !sent.sacked && (!sent.lost || sent.resent)
 }
 
-fn lose(sent: &mut Sent, pipe: &mut u64) {
+fn lose(sent: &mut Sent, pipe: &mut u64, latest_lost: &mut Option<u64>) {
     if !sent.lost {
         *pipe -= sent.len();
+        *latest_lost = (*latest_lost).max(Some(sent.number));
         sent.lost = true;
     }
 }
@@ -466,6 +498,28 @@ mod tests {
         assert!(board.resend(Instant::ZERO).is_some());
         assert_eq!(board.acknowledge(400).cumulative, 400);
         assert_eq!((board.pipe(), board.outstanding(), board.is_empty()), (0, 0, true));
+    }
+
+    #[test]
+    fn transmissions_are_known_by_their_numbers() {
+        let mut board = board(5);
+        assert_eq!(select(&mut board, 1..4).latest(), Some(3));
+        assert_eq!((board.oldest_number(), board.take_latest_lost()), (Some(0), None));
+        board.find_losses(MSS, 3);
+        assert_eq!((board.take_latest_lost(), board.take_latest_lost()), (Some(0), None));
+        // Sent again it is number 5, and what follows it is older.
+        board.resend(Instant::from_secs(9)).unwrap();
+        assert_eq!(board.oldest_number(), Some(4));
+        board.lose_all();
+        assert_eq!(board.take_latest_lost(), Some(5));
+        board.lose_all();
+        assert_eq!(board.take_latest_lost(), None, "nothing was in the network");
+        assert_eq!(board.acknowledge(100).latest(), Some(5));
+        // A probe does not say that what it repeats is lost.
+        board.resend_last(Instant::from_secs(9)).unwrap();
+        assert_eq!((board.oldest_number(), board.take_latest_lost()), (Some(6), None));
+        board.acknowledge(500);
+        assert_eq!(board.oldest_number(), None);
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl Tcp {
         let wanted = self.is_given("congestion") || self.is_given("profile");
         wanted.then_some(match self.config.congestion {
             TcpCongestion::Cubic => "cubic",
+            TcpCongestion::Bbr => "bbr",
             _ => "reno",
         })
     }
@@ -201,10 +202,10 @@ fn recovery(fields: &Fields<'_>, config: &mut TcpConfig) -> Checked<()> {
     config.tail_probe = word(fields.flag("tail_probe")?, config.tail_probe);
     config.dsack = word(fields.flag("dsack")?, config.dsack);
     config.timestamps = word(fields.flag("timestamps")?, config.timestamps);
-    let cubic = config.congestion == TcpCongestion::Cubic;
+    let by_engine = matches!(config.congestion, TcpCongestion::Cubic | TcpCongestion::Bbr);
     let needs = [
-        ("reordering", cubic && config.reordering.is_ncr(), "congestion = \"reno\""),
-        ("packet_counting", cubic && config.packet_counting, "congestion = \"reno\""),
+        ("reordering", by_engine && config.reordering.is_ncr(), "congestion = \"reno\""),
+        ("packet_counting", by_engine && config.packet_counting, "congestion = \"reno\""),
         ("undo", config.undo.by_duplicates() && !config.dsack, "dsack = true"),
         ("undo", config.undo.by_timestamps() && !config.timestamps, "timestamps = true"),
         ("dsack", config.dsack && !config.sack, "sack = true"),
@@ -271,6 +272,9 @@ mod tests {
         let linux = read(&format!("{text}congestion = \"linux-reno\"\n")).unwrap().tcp;
         assert_eq!(linux.config.congestion, TcpCongestion::LinuxReno);
         assert_eq!(linux.congestion_of_kernels(), Some("reno"));
+        let bbr = read(&format!("{text}congestion = \"bbr\"\n")).unwrap().tcp;
+        assert_eq!(bbr.config.congestion, TcpCongestion::Bbr);
+        assert_eq!(bbr.congestion_of_kernels(), Some("bbr"));
         assert_eq!(setup.tcp.congestion_of_kernels(), None);
         let begun = text.replace("initial_window = 10", "profile = \"linux\"");
         let tcp = read(&begun).unwrap().tcp;
@@ -298,6 +302,11 @@ mod tests {
                 format!("{text}congestion = \"cubic\"\nreordering = \"ncr-careful\"\n"),
                 17,
                 "tcp.reordering needs tcp.congestion",
+            ),
+            (
+                format!("{text}congestion = \"bbr\"\npacket_counting = true\n"),
+                17,
+                "tcp.packet_counting needs tcp.congestion",
             ),
             (text.replace("200 ms", "200 s"), 17, "tcp.rto_min is above rto_max"),
             (text.replace("initial_window", "window"), 18, "unknown key 'tcp.window'"),

@@ -6,12 +6,14 @@ use anabranch_proto::AssociationConfig;
 use anabranch_proto::IdleCwnd;
 use anabranch_proto::config::{CongestionControl, InitialCwnd};
 use anabranch_proto::congestion::{
-    Acked, CongestionEvent, Controller, ControllerChoice, Idle, Loss, LostData, NewPath, Rtt, Sent,
+    Acked, CongestionEvent, Controller, ControllerChoice, Idle, Loss, LostData, NewPath,
+    RateSampler, Rtt, Sent,
 };
 use anabranch_units::Instant;
 
+use super::pacing::Pacing;
 use super::reno::initial_segments;
-use super::{Arrival, Cause};
+use super::{Arrival, Cause, Departure, Lost};
 use crate::config::Config;
 
 /// A controller of the SCTP engine, told of segments in place of DATA chunks.
@@ -20,6 +22,15 @@ pub(crate) struct Engine {
     controller: Box<dyn Controller>,
     mss: u64,
     min_rtt: Option<Duration>,
+    /// Samples the delivery rate, if the controller needs it.
+    rate: Option<Box<RateSampler>>,
+    /// Spreads segments over time, if the controller needs it.
+    pacing: Option<Pacing>,
+}
+
+/// The sampler counts packets from 1, the sender from 0.
+fn packet(number: u64) -> u64 {
+    number.saturating_add(1)
 }
 
 fn size(bytes: u64) -> usize {
@@ -35,11 +46,11 @@ fn loss(cause: Cause) -> Loss {
 }
 
 impl Engine {
-    /// The controller that the options of a connection name.
-    pub(super) fn new(config: &Config, mss: u64) -> Self {
+    /// A controller with the options of a connection.
+    pub(super) fn new(config: &Config, control: CongestionControl, mss: u64) -> Self {
         let mut like = AssociationConfig::rfc9260();
         let options = &mut like.congestion;
-        options.congestion_control = CongestionControl::Cubic;
+        options.congestion_control = control;
         options.initial_cwnd =
             InitialCwnd::Mtus(initial_segments(config.initial_window, mss) as u32);
         // RFC 5681 section 3.1 and RFC 9438 section 4.6: two segments.
@@ -52,7 +63,34 @@ impl Engine {
         options.hold_ssthresh = true;
         let path = NewPath::new(&like.congestion, like.revision, size(mss));
         let controller = ControllerChoice::default().build(&path);
-        Self { controller, mss, min_rtt: None }
+        let needs = controller.needs();
+        let rate = needs.rate_samples.then(Box::default);
+        let pacing = needs.pacing.then(Pacing::new);
+        Self { controller, mss, min_rtt: None, rate, pacing }
+    }
+
+    pub(super) fn samples_rate(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    pub(super) fn paces(&self) -> bool {
+        self.pacing.is_some()
+    }
+
+    pub(super) fn holds_back(&mut self, now: Instant, smoothed: Option<Duration>) -> bool {
+        let segment = size(self.mss);
+        let pacing = self.pacing.as_mut();
+        pacing.is_some_and(|pacing| pacing.holds_back(now, smoothed, &*self.controller, segment))
+    }
+
+    pub(super) fn paced_until(&self) -> Option<Instant> {
+        self.pacing.as_ref().and_then(Pacing::until)
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.handle_timeout(now);
+        }
     }
 
     pub(super) fn window(&self) -> u64 {
@@ -66,9 +104,28 @@ impl Engine {
         }
     }
 
-    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, in_network: u64, limited: bool) {
+    pub(super) fn on_handshake(&mut self, now: Instant, handshake: Duration) {
+        self.min_rtt = Some(handshake);
+        let mut rtt = Rtt::default();
+        (rtt.latest, rtt.smoothed, rtt.min) = (Some(handshake), Some(handshake), Some(handshake));
+        self.controller.on_rtt(now, &rtt);
+    }
+
+    pub(super) fn on_sent(&mut self, departure: &Departure) {
+        let Departure { now, number, bytes, in_network, limited } = *departure;
+        let app_limited = limited && in_network < self.window();
+        if let Some(rate) = &mut self.rate {
+            rate.on_sent(now, packet(number), size(in_network), in_network <= bytes);
+            // BBR draft, section 4.1.2.4.
+            if app_limited {
+                rate.on_app_limited(size(in_network));
+            }
+        }
+        if let Some(pacing) = &mut self.pacing {
+            pacing.on_sent(size(bytes));
+        }
         let mut sent = Sent::new(now, size(bytes), size(in_network));
-        sent.app_limited = limited;
+        sent.app_limited = app_limited;
         self.controller.on_sent(&sent);
     }
 
@@ -88,6 +145,12 @@ impl Engine {
         (acked.all, acked.cumulative_advanced) = (arrival.all, arrival.advanced);
         acked.in_fast_recovery = arrival.in_recovery;
         (acked.rtt, acked.packet_rtt) = (rtt, arrival.rtt);
+        acked.paced = self.paced_until().is_some_and(|until| until > arrival.now);
+        acked.rate = self.rate.as_mut().filter(|_| arrival.bytes > 0).and_then(|rate| {
+            // Without a transmission, a part of one was acknowledged: it counts, but gives no sample.
+            let latest = arrival.latest.map_or(0, packet);
+            rate.on_acked(arrival.now, size(arrival.bytes), latest, arrival.oldest.map(packet))
+        });
         self.controller.on_acked(&acked);
     }
 
@@ -96,9 +159,14 @@ impl Engine {
         self.controller.on_congestion_event(&event);
     }
 
-    pub(super) fn on_lost(&mut self, now: Instant, cause: Cause, bytes: u64, in_network: u64) {
-        let lost = LostData::new(now, loss(cause), size(bytes), size(in_network));
-        self.controller.on_lost(&lost);
+    pub(super) fn on_lost(&mut self, lost: &Lost) {
+        let bytes = size(lost.bytes);
+        let mut data = LostData::new(lost.now, loss(lost.cause), bytes, size(lost.in_network));
+        data.sample = self.rate.as_mut().zip(lost.latest).and_then(|(rate, latest)| {
+            rate.on_lost(bytes, packet(latest));
+            rate.take_lost()
+        });
+        self.controller.on_lost(&data);
     }
 
     pub(super) fn undo(&mut self, now: Instant) {

@@ -4,16 +4,31 @@
 //! ([`Engine`]) follow the data that arrives, is sent and is lost. [`Control`] is either.
 
 mod engine;
+mod pacing;
 mod reno;
 
 use std::time::Duration;
 
+use anabranch_proto::config::CongestionControl;
 use anabranch_units::Instant;
 
 use crate::config::Config;
 use crate::options::Congestion;
 use engine::Engine;
 pub(crate) use reno::{Growth, Reno, initial_segments};
+
+/// A segment with data that is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departure {
+    pub(crate) now: Instant,
+    /// Transmissions are numbered in sending order.
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+    /// Bytes in the network with it.
+    pub(crate) in_network: u64,
+    /// There is nothing more to send.
+    pub(crate) limited: bool,
+}
 
 /// What an acknowledgement says about the data in the network.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +48,23 @@ pub(crate) struct Arrival {
     /// Its measurement of the round-trip time, from segments sent once, and the smoothed one.
     pub(crate) rtt: Option<Duration>,
     pub(crate) smoothed: Option<Duration>,
+    /// The latest transmission among those that it acknowledges for the first time.
+    pub(crate) latest: Option<u64>,
+    /// The oldest transmission that is not known to have arrived, if the control
+    /// [samples the rate](Control::samples_rate).
+    pub(crate) oldest: Option<u64>,
+}
+
+/// Data that is considered lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    pub(crate) now: Instant,
+    pub(crate) cause: Cause,
+    pub(crate) bytes: u64,
+    /// Bytes that are still in the network.
+    pub(crate) in_network: u64,
+    /// The latest transmission that is lost.
+    pub(crate) latest: Option<u64>,
 }
 
 /// What reduces the window.
@@ -58,7 +90,8 @@ impl Control {
     pub(crate) fn new(config: &Config, mss: u64) -> Self {
         match config.congestion {
             Congestion::Reno | Congestion::LinuxReno => Self::Reno(Reno::new(config, mss)),
-            Congestion::Cubic => Self::Engine(Engine::new(config, mss)),
+            Congestion::Cubic => Self::Engine(Engine::new(config, CongestionControl::Cubic, mss)),
+            Congestion::Bbr => Self::Engine(Engine::new(config, CongestionControl::Bbr, mss)),
         }
     }
 
@@ -91,11 +124,55 @@ impl Control {
         }
     }
 
-    /// Data was sent: `bytes`, after which `in_network` bytes are in the network. `limited`: there is nothing more to
-    /// send.
-    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, in_network: u64, limited: bool) {
+    /// A controller of the engine, if it is one.
+    fn engine(&self) -> Option<&Engine> {
+        match self {
+            Self::Reno(_) => None,
+            Self::Engine(engine) => Some(engine),
+        }
+    }
+
+    /// Whether it measures the delivery rate.
+    pub(crate) fn samples_rate(&self) -> bool {
+        self.engine().is_some_and(Engine::samples_rate)
+    }
+
+    /// Whether it spreads segments over time.
+    pub(crate) fn paces(&self) -> bool {
+        self.engine().is_some_and(Engine::paces)
+    }
+
+    /// Whether pacing holds back a segment now. Then [`paced_until`](Self::paced_until) says how long.
+    pub(crate) fn holds_back(&mut self, now: Instant, smoothed: Option<Duration>) -> bool {
+        match self {
+            Self::Reno(_) => false,
+            Self::Engine(engine) => engine.holds_back(now, smoothed),
+        }
+    }
+
+    /// Until when pacing holds back segments.
+    pub(crate) fn paced_until(&self) -> Option<Instant> {
+        self.engine().and_then(Engine::paced_until)
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if let Self::Engine(engine) = self {
-            engine.on_sent(now, bytes, in_network, limited);
+            engine.handle_timeout(now);
+        }
+    }
+
+    /// The handshake took this time.
+    pub(crate) fn on_handshake(&mut self, now: Instant, rtt: Duration) {
+        if let Self::Engine(engine) = self {
+            engine.on_handshake(now, rtt);
+        }
+    }
+
+    /// A segment with data was sent.
+    pub(crate) fn on_sent(&mut self, departure: &Departure) {
+        if let Self::Engine(engine) = self {
+            engine.on_sent(departure);
         }
     }
 
@@ -115,12 +192,12 @@ impl Control {
         }
     }
 
-    /// `bytes` are considered lost, `in_network` are still in the network.
-    pub(crate) fn on_lost(&mut self, now: Instant, cause: Cause, bytes: u64, in_network: u64) {
+    /// Data is considered lost.
+    pub(crate) fn on_lost(&mut self, lost: &Lost) {
         if let Self::Engine(engine) = self
-            && bytes > 0
+            && lost.bytes > 0
         {
-            engine.on_lost(now, cause, bytes, in_network);
+            engine.on_lost(lost);
         }
     }
 

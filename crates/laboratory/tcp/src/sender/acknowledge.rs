@@ -70,6 +70,8 @@ impl Sender {
             in_recovery: self.loss.recovery.is_some_and(|point| self.unacknowledged < point),
             rtt: read.rtt,
             smoothed: self.rto.srtt(),
+            latest: read.acked.latest(),
+            oldest: if self.control.samples_rate() { self.board.oldest_number() } else { None },
         });
     }
 

@@ -10,7 +10,7 @@ use super::acknowledge::Read;
 use super::{Acknowledgement, DUPLICATES, Sender};
 use crate::congestion::{Cause, initial_segments};
 use crate::recovery::forward_rto::{News, Step, Verdict};
-use crate::recovery::rack::{Arrived, Rack, Surroundings};
+use crate::recovery::rack::{Rack, Surroundings};
 use crate::recovery::reordering::Order;
 use crate::recovery::tail_probe::TailProbe;
 use crate::recovery::undo::Episode;
@@ -84,9 +84,7 @@ impl Sender {
                 evidence.rack.on_arrived(now, arrived, again);
             }
         }
-        let number = |arrived: Option<Arrived>| arrived.map(|arrived| arrived.number);
-        let latest = number(acked.first_time).max(number(acked.again));
-        evidence.order.on_arrived(acked.earliest, latest);
+        evidence.order.on_arrived(acked.earliest, acked.latest());
         if let Some(episode) = &mut evidence.episode {
             if acked.late {
                 episode.on_late();

@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 use crate::cache::Metrics;
 use crate::config::Config;
-use crate::congestion::{Cause, Control};
+use crate::congestion::{Cause, Control, Departure, Lost};
 use crate::options::{Congestion, LossDetection, Reordering};
 use crate::recovery::forward_rto::Step;
 use crate::recovery::ncr::Ncr;
@@ -168,6 +168,7 @@ impl Sender {
     /// Records the duration of the handshake.
     pub(crate) fn on_handshake(&mut self, now: Instant, rtt: Duration) {
         self.rto.sample(rtt);
+        self.control.on_handshake(now, rtt);
         if self.config.handshake_rtt {
             self.evidence.rack.measured(now, rtt);
         }
@@ -230,7 +231,8 @@ impl Sender {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let all = [self.timer, self.evidence.look_again, self.evidence.probe.deadline];
+        let paced = self.control.paced_until();
+        let all = [self.timer, self.evidence.look_again, self.evidence.probe.deadline, paced];
         all.into_iter().flatten().min()
     }
 
@@ -265,6 +267,9 @@ impl Sender {
             Some(ncr) => ncr.room(self.board.pipe()),
             None => self.control.window().saturating_sub(self.pipe()),
         };
+        if self.is_held_back(now, room) {
+            return None;
+        }
         if (std::mem::take(&mut self.loss.at_once) || room >= self.mss)
             && let Some(again) = self.board.resend(now)
         {
@@ -278,6 +283,16 @@ impl Sender {
             return Some(self.sent_again(now, hole));
         }
         None
+    }
+
+    /// Whether pacing holds back what would be sent now into this room. The first retransmission after a loss does not
+    /// wait, as in the SCTP engine.
+    fn is_held_back(&mut self, now: Instant, room: u64) -> bool {
+        if !self.control.paces() || self.loss.at_once || room < self.queue.len().min(self.mss) {
+            return false;
+        }
+        let waits = self.queue.len() > 0 || self.fills_holes() || self.board.has_waiting();
+        waits && self.control.holds_back(now, self.rto.srtt())
     }
 
     /// Whether to retransmit segments below blocks that are not considered lost (rule 3 of `NextSeg`). Not if
@@ -305,16 +320,20 @@ impl Sender {
         again.outgoing
     }
 
-    /// Tells the congestion control of `bytes` bytes that were sent.
+    /// Tells the congestion control of `bytes` bytes that were sent: the latest transmission.
     fn tell_sent(&mut self, now: Instant, bytes: u64) {
         let limited = self.queue.len() == 0 && !self.board.has_waiting();
-        self.control.on_sent(now, bytes, self.board.pipe(), limited);
+        let number = self.board.next_number().saturating_sub(1);
+        let in_network = self.board.pipe();
+        self.control.on_sent(&Departure { now, number, bytes, in_network, limited });
     }
 
     /// Tells the congestion control what is considered lost since `before` bytes were in the network.
     fn tell_lost(&mut self, now: Instant, cause: Cause, before: u64) {
         let in_network = self.board.pipe();
-        self.control.on_lost(now, cause, before.saturating_sub(in_network), in_network);
+        let bytes = before.saturating_sub(in_network);
+        let latest = self.board.take_latest_lost();
+        self.control.on_lost(&Lost { now, cause, bytes, in_network, latest });
     }
 
     fn arm(&mut self, now: Instant) {

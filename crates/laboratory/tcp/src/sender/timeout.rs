@@ -13,6 +13,7 @@ impl Sender {
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<Outgoing> {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         self.loss.before = self.board.pipe();
+        self.control.handle_timeout(now);
         if due(self.evidence.probe.deadline) {
             return self.probe_tail(now);
         }

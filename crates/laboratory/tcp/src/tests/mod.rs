@@ -1,5 +1,6 @@
 //! Two connections over links of `anabranch-impair`.
 
+mod bbr;
 mod congestion;
 mod recovery;
 
@@ -22,6 +23,8 @@ struct Pair {
     /// Bytes that the client has to send, and how many it has written.
     stream: Bytes,
     written: usize,
+    /// The client's user writes no more than this many bytes for now.
+    writes_up_to: usize,
     read: Vec<u8>,
     /// Data segments that the client sent: position in the stream and length.
     sent: Vec<(u64, usize)>,
@@ -57,6 +60,7 @@ impl Pair {
             now: Instant::ZERO,
             stream: stream(len),
             written: 0,
+            writes_up_to: usize::MAX,
             read: Vec::new(),
             sent: Vec::new(),
             reads_from: Instant::ZERO,
@@ -68,9 +72,10 @@ impl Pair {
     /// Lets both ends do everything that they can do now.
     fn work(&mut self) {
         let client = &mut self.ends[0];
-        let rest = client.write_some(self.stream.slice(self.written..));
-        self.written = self.stream.len() - rest.len();
-        if rest.is_empty() {
+        let end = self.stream.len().min(self.writes_up_to);
+        let rest = client.write_some(self.stream.slice(self.written..end));
+        self.written = end - rest.len();
+        if self.written == self.stream.len() {
             client.finish();
         }
         if self.now >= self.reads_from {
