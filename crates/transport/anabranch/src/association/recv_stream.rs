@@ -117,8 +117,11 @@ impl RecvStream {
         if poll_fn(|cx| self.poll_message(cx)).await? {
             let message = self.current.take();
             let charge = message.as_ref().map_or(0, Message::charge);
-            let consume = |state: &mut AssociationState| state.streams.consume(charge);
-            let _ = self.of.association.read(|state| Poll::Ready(consume(state)));
+            let consumed = |state: &mut AssociationState| {
+                state.streams.consume(charge);
+                Poll::Ready(())
+            };
+            let _ = self.of.association.read(consumed);
             return Ok(message);
         }
         Ok(None)
