@@ -107,6 +107,8 @@ fn what_random_runs_with_changing_addresses_have_found() {
     changing(1_204_113);
     // An address that the peer had refused to remove reached none of the addresses that the peer added later.
     changing(1_516_138);
+    // The only address waited for a change when a shutdown began, and nothing was sent from it any more.
+    changing(3_104_794);
 }
 
 #[test]

@@ -371,6 +371,12 @@ impl Association {
         for change in wishes.into_iter().flatten() {
             self.tell_change(change, ReconfigurationResult::Failed);
         }
+        // A path that waits for a change would wait for ever. Without any other, what is left to be sent takes it: if the
+        // peer does not know its address after all, the association ends by errors of the path.
+        if self.has_lost_its_way() {
+            self.paths.iter_mut().for_each(|path| path.silent = false);
+            self.leave_closed_path();
+        }
     }
 
     /// Begins with the numbers of a new incarnation of the peer, which knows the addresses from its handshake.
