@@ -109,6 +109,10 @@ fn what_random_runs_with_changing_addresses_have_found() {
     changing(1_516_138);
     // The only address waited for a change when a shutdown began, and nothing was sent from it any more.
     changing(3_104_794);
+    // No path was known to lead to the peer, which was gone, and without HEARTBEATs nobody found out.
+    changing(3_306_221);
+    // A path that was just being added was used too early, and so was never verified.
+    changing(3_308_054);
 }
 
 #[test]

@@ -10,6 +10,10 @@ use crate::per_path::PathId;
 use crate::policy::failover::Input;
 use crate::time::Instant;
 
+/// Time between heartbeats, if none are configured, while no path is known to lead to the peer (RFC 9260 section 16:
+/// HB.interval).
+const LOST_INTERVAL: Duration = Duration::from_secs(30);
+
 impl Association {
     /// Starts heartbeats when the association is established. Those that verify paths are sent
     /// immediately, a few per RTO.
@@ -47,15 +51,15 @@ impl Association {
         }
         let path = &self.paths[id];
         let rto = path.rtt.rto();
-        let rarer = match self.has_lost_its_way() {
-            true => 1,
-            false => path.heartbeat_back_off(self.config.paths.path_max_retrans),
+        // Nothing else is sent on paths that are not verified: without HEARTBEATs it would never be found out that the
+        // peer is gone.
+        let (least, rarer) = match self.has_lost_its_way() {
+            true => (Some(LOST_INTERVAL), 1),
+            false => (None, path.heartbeat_back_off(self.config.paths.path_max_retrans)),
         };
-        let mut due = self
-            .config
-            .timers
-            .heartbeat_interval
-            .map(|interval| from + heartbeat::period(interval * rarer, rto, &mut self.rng));
+        let interval = self.config.timers.heartbeat_interval.or(least);
+        let mut due =
+            interval.map(|interval| from + heartbeat::period(interval * rarer, rto, &mut self.rng));
         if let Some(interval) = self.probe_interval() {
             // Do not send it before the outstanding probe counts as unanswered, because it would replace
             // that probe.

@@ -298,6 +298,9 @@ impl Association {
         self.ask_for_changes(now, &mut state);
         self.readdressing = Some(state);
         self.leave_closed_path();
+        if !matches!(self.state, State::Established) {
+            self.reopen_paths();
+        }
     }
 
     /// Chooses again, after paths were removed, if the path in use does not work.
@@ -371,12 +374,19 @@ impl Association {
         for change in wishes.into_iter().flatten() {
             self.tell_change(change, ReconfigurationResult::Failed);
         }
-        // A path that waits for a change would wait for ever. Without any other, what is left to be sent takes it: if the
-        // peer does not know its address after all, the association ends by errors of the path.
-        if self.has_lost_its_way() {
-            self.paths.iter_mut().for_each(|path| path.silent = false);
-            self.leave_closed_path();
+        self.reopen_paths();
+    }
+
+    /// Uses paths again that wait for changes which nobody asks for any more, because the association shuts down, if there
+    /// is no other path. What is left to be sent takes them; if the peer does not know their addresses, their errors end
+    /// the association.
+    fn reopen_paths(&mut self) {
+        let asks = self.readdressing.as_ref().is_some_and(|state| !state.asked.is_empty());
+        if asks || !self.has_lost_its_way() {
+            return;
         }
+        self.paths.iter_mut().for_each(|path| path.silent = false);
+        self.leave_closed_path();
     }
 
     /// Begins with the numbers of a new incarnation of the peer, which knows the addresses from its handshake.
