@@ -113,6 +113,8 @@ fn what_random_runs_with_changing_addresses_have_found() {
     changing(3_306_221);
     // A path that was just being added was used too early, and so was never verified.
     changing(3_308_054);
+    // The timer of a FORWARD TSN ran on, although the FORWARD TSN was forgotten with a path that it had not taken.
+    changing(3_501_930);
 }
 
 #[test]

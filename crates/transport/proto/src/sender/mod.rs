@@ -199,7 +199,10 @@ impl Sender {
         self.outstanding.remove_path(gone, to);
         self.summary.paths.remove(gone);
         self.lanes.remove(gone);
-        self.repeat_forward_tsn();
+        // One that left on another path is repeated when that path's T3-rtx expires.
+        if self.forward_tsn_path().is_none() {
+            self.repeat_forward_tsn();
+        }
         if let Some(in_time) = &mut self.in_time {
             in_time.remove(gone);
         }
