@@ -116,7 +116,7 @@ fn segments_are_spread_over_time() {
     assert_eq!(spread(Congestion::Cubic), (0, 10));
 }
 
-/// A user who has little to send does not make the path look slow: BBR goes on searching when there is more.
+/// A user with little to send does not make the path look slow: BBR goes on searching when there is more.
 #[test]
 fn a_slow_user_says_nothing_about_the_path() {
     let mut pair = long(Congestion::Bbr, line(), 1);

@@ -19,8 +19,7 @@ use crate::wakers::WakerSet;
 pub(crate) use bytes::ByteStreams;
 pub(crate) use senders::{Senders, Wish};
 
-/// The share of the receive buffer that may be returned late: one of so many. The engine opens the window by steps of a
-/// quarter of the buffer.
+/// At most 1/64 of the receive buffer is returned late. The engine opens the window in steps of a quarter of the buffer.
 const LATE_SHARE: usize = 64;
 
 /// The most that may be returned late, in bytes.
