@@ -242,6 +242,37 @@ fn a_path_that_dies_while_copies_hide_it_is_found_by_heartbeats() {
 }
 
 #[test]
+fn copies_begin_and_end_while_data_flows() {
+    let config = AssociationConfig::default().with_multipath(MultipathMode::CmtPf);
+    let mut pair = pair(&config, [20, 20]);
+    let change = |pair: &mut Pair, most| {
+        let mut config = pair.association(0).unwrap().config().clone();
+        config.paths.copies_up_to = most;
+        let now = pair.net.now();
+        pair.association_mut(0).reconfigure(now, &config)
+    };
+    let mut copied = |most| {
+        change(&mut pair, most).unwrap();
+        let before = pair.statistics(0).counters.copied_chunks;
+        send(&mut pair, 100, 256);
+        pair.statistics(0).counters.copied_chunks - before
+    };
+    assert_eq!(copied(None), 0);
+    // What is sent again is copied as well.
+    assert!(copied(Some(300)) >= 100);
+    assert_eq!(copied(None), 0);
+}
+
+#[test]
+fn copies_do_not_begin_where_one_path_has_numbered_the_packets() {
+    let mut pair = pair(&AssociationConfig::default(), [20, 20]);
+    let now = pair.net.now();
+    let error = pair.association_mut(0).reconfigure(now, &copies()).unwrap_err();
+    assert!(error.to_string().contains("copies_up_to"), "{error}");
+    assert_eq!(pair.association(0).unwrap().config().paths.copies_up_to, None);
+}
+
+#[test]
 fn copies_beside_concurrent_multipath_transfer() {
     let mut config = copies().with_multipath(MultipathMode::CmtPf);
     config.paths.copies_up_to = Some(300);

@@ -13,7 +13,8 @@ impl Association {
     /// and counters keep counting.
     ///
     /// # Errors
-    /// The first option that is out of range; then nothing has changed.
+    /// The first option that is out of range, or `copies_up_to` if it cannot go on or off now; then nothing has
+    /// changed.
     pub fn reconfigure(
         &mut self,
         now: Instant,
@@ -21,6 +22,11 @@ impl Association {
     ) -> Result<(), ConfigError> {
         let new = self.config.adjusted(config);
         new.validate()?;
+        // Packets in flight keep their numbers, by which losses are detected.
+        if new.judges_by_path() != self.config.judges_by_path() {
+            let expected = "on or off throughout, unless several paths carry data at the same time";
+            return Err(ConfigError::new("copies_up_to", expected));
+        }
         let other_heartbeats =
             new.timers.heartbeat_interval != self.config.timers.heartbeat_interval;
         let other_keys = new.keys != self.config.keys;

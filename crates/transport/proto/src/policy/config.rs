@@ -65,8 +65,9 @@ section! {
         /// Which path carries new data while several are active, without concurrent multipath transfer.
         data_path: DataPath = DataPath::Primary, Kind::Word(DataPath::NAMES);
         /// Messages of up to this many bytes, if they fit into a packet, are sent on a second path as well,
-        /// and the copy that arrives first counts. Off.
-        copies_up_to: Option<usize> = None, Kind::size(1, 65_535);
+        /// and the copy that arrives first counts. While an association is up, it may go on or off only with
+        /// concurrent multipath transfer, or where latency or classes choose paths anyway. Off.
+        copies_up_to: Option<usize> = None, Kind::size(1, 65_535), live;
         /// Largest share of a path's congestion window that copies may take, in percent; one packet is always
         /// permitted. What exceeds it is sent once. 25.
         copies_share: u32 = 25, Kind::count(1, 100);
