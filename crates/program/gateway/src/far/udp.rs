@@ -55,11 +55,12 @@ impl Udp {
     ) -> impl Future<Output = ()> + use<> {
         let udp = Arc::clone(self);
         let streams = Streams::take(association);
+        let association = association.clone();
         async move {
             let Some(streams) = streams else { return };
             let (outlet, mut inlet) = streams.split(udp.counters.clone());
-            let mut flows =
-                Flows { udp, outlet, client, open: HashMap::new(), tasks: JoinSet::new() };
+            let (open, tasks) = (HashMap::new(), JoinSet::new());
+            let mut flows = Flows { udp, association, outlet, client, open, tasks };
             loop {
                 tokio::select! {
                     message = inlet.recv() => match message {
@@ -83,6 +84,7 @@ impl Udp {
 /// The flows of one association.
 struct Flows {
     udp: Arc<Udp>,
+    association: Association,
     outlet: Outlet,
     client: Option<SocketAddr>,
     open: HashMap<u32, mpsc::Sender<(Target, Bytes)>>,
@@ -99,7 +101,19 @@ impl Flows {
                 // The task ends when its queue is empty.
                 self.open.remove(&flow);
             }
+            Some(Message { what: What::Mirror(most), .. }) => self.mirror(most),
             _ => count(&self.udp.counters.dropped),
+        }
+    }
+
+    /// Sends small messages on two paths from now on, because near does.
+    fn mirror(&self, most: u16) {
+        let changed = self.association.reconfigure(|config| {
+            let copied = &mut config.paths.copies_up_to;
+            *copied = (*copied).max(Some(usize::from(most).max(1)));
+        });
+        if let Err(error) = changed {
+            tracing::debug!(%error, "small messages go on one path");
         }
     }
 

@@ -65,9 +65,16 @@ impl Flows {
     ) -> impl Future<Output = ()> + Send + use<> {
         let flows = Arc::clone(self);
         let streams = Streams::take(association);
+        let mirror = association.config().paths.copies_up_to;
         async move {
             let Some(streams) = streams else { return };
             let (outlet, mut inlet) = streams.split(flows.counters.clone());
+            if let Some(most) = mirror {
+                // The user wants it for both directions.
+                let most = u16::try_from(most).unwrap_or(u16::MAX);
+                let message = Message { flow: 0, what: What::Mirror(most) };
+                outlet.send(&message, &mut Urgency::new(Instant::now()));
+            }
             *lock(&flows.outlet) = Some(outlet);
             while let Some(bytes) = inlet.recv().await {
                 flows.receive(&bytes);

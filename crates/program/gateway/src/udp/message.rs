@@ -18,6 +18,7 @@ const DATAGRAM: u8 = 1;
 const ANSWER: u8 = 2;
 const REFUSED: u8 = 3;
 const CLOSE: u8 = 4;
+const MIRROR: u8 = 5;
 
 /// A message about a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(crate) enum What {
     Refused(Target, Status),
     /// From near: the client has ended the flow.
     Close,
+    /// From near, about all streams: messages of up to this many bytes are sent on two paths. The flow is 0.
+    Mirror(u16),
 }
 
 impl Message {
@@ -65,6 +68,7 @@ impl Message {
                 What::Refused(target?, Status::of_number(*rest.first()?))
             }
             CLOSE => What::Close,
+            MIRROR => What::Mirror(u16::from_be_bytes(*rest.first_chunk()?)),
             _ => return None,
         };
         Some(Self { flow: u32::from_be_bytes(flow), what })
@@ -77,6 +81,7 @@ impl Message {
             What::Answer { .. } => ANSWER,
             What::Refused(..) => REFUSED,
             What::Close => CLOSE,
+            What::Mirror(_) => MIRROR,
         };
         let mut bytes = vec![VERSION, command];
         bytes.extend(self.flow.to_be_bytes());
@@ -99,6 +104,7 @@ impl Message {
                 bytes.push(status.number());
             }
             What::Close => {}
+            What::Mirror(most) => bytes.extend(most.to_be_bytes()),
         }
         bytes
     }
@@ -148,6 +154,7 @@ mod tests {
             (target(), 0..=10_u8)
                 .prop_map(|(target, status)| What::Refused(target, Status::of_number(status))),
             Just(What::Close),
+            any::<u16>().prop_map(What::Mirror),
         ];
         (any::<u32>(), what).prop_map(|(flow, what)| Message { flow, what })
     }

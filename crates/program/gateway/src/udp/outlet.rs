@@ -51,7 +51,7 @@ impl Outlet {
 
     /// Queues a message of a flow. Drops it if too many wait.
     pub(crate) fn send(&self, message: &Message, urgency: &mut Urgency) {
-        let reliable = matches!(message.what, What::Close | What::Refused(..));
+        let reliable = matches!(message.what, What::Close | What::Refused(..) | What::Mirror(_));
         let (bytes, since) = (message.encode(), Instant::now());
         urgency.sends(since, bytes.len());
         let queue = &self.queues[usize::from(urgency.is_large())];
