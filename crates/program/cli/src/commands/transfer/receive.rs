@@ -16,7 +16,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::{PORT, digests};
 use crate::commands::gateway::{config, keys};
-use crate::endpoint::{close, end, sealed};
+use crate::endpoint::{Watch, close, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, duration};
@@ -213,6 +213,7 @@ impl Receive {
                     continue;
                 }
             };
+            let _counted = Watch::connected(&association);
             if self.json {
                 print(&json_line(&Line::Connected)?)?;
             }

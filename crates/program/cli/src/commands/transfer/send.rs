@@ -16,7 +16,7 @@ use tokio::time::interval;
 use super::{PORT, digests};
 use crate::address::{ListenAddress, socket};
 use crate::commands::gateway::{config, reach};
-use crate::endpoint::{close, end, sealed};
+use crate::endpoint::{Watch, close, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::SctpOptions;
@@ -156,6 +156,7 @@ impl Send {
                     })?;
                     let (offer, outcomes) = (offer.clone(), outcomes.clone());
                     tokio::spawn(async move {
+                        let _counted = Watch::accepted(&association);
                         let outcome = offer.serve(&association).await;
                         // The receiver knows already; it ends the association.
                         let _ = end(&association).await;
