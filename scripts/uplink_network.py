@@ -32,7 +32,8 @@ def provide(packages, optional=None):
 class Network:
     """A client with uplinks, a translator behind each, and a server that all translators reach.
 
-    `uplinks` has the rate in Mb/s and the round-trip time in ms of each.
+    `uplinks` has the rate in Mb/s and the round-trip time in ms of each, and the share of packets that is lost in each
+    direction, in percent, if there is one.
     """
 
     def __init__(self, program, uplinks, work, server="10.79.9.1"):
@@ -89,21 +90,23 @@ class Network:
             subprocess.run(["ip", "netns", "add", self.prefix + name], check=True)
             self.run(name, "ip", "link", "set", "lo", "up")
         self.run("s", "ip", "address", "add", f"{self.server}/32", "dev", "lo")
-        for number, (rate, rtt) in enumerate(self.uplinks, 1):
-            self.uplink(number, rate, rtt)
+        for number, uplink in enumerate(self.uplinks, 1):
+            self.uplink(number, *uplink)
         for name in ("c", "s"):
             self.run(name, "sysctl", "-qw", "net.ipv4.tcp_rmem=4096 131072 16777216")
             self.run(name, "sysctl", "-qw", "net.ipv4.tcp_wmem=4096 131072 16777216")
             self.run(name, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1")
             self.run(name, "sh", "-c", "for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 >$f; done")
 
-    def uplink(self, number, rate, rtt):
+    def uplink(self, number, rate, rtt, loss=0):
         """An uplink: a line of this rate and round-trip time to a translator, and a fast link from there to the server."""
         near, nat, far = f"192.168.{number}", f"n{number}", f"10.79.{number}"
         # A queue of one bandwidth-delay product, at least 50 packets.
         queue = max(50, rate * rtt * 1000 // 8 // 1500)
         line = self.work / f"line{number}.toml"
-        line.write_text(f"seed = {number}\n[[path]]\nrate_mbit = {rate}\ndelay_ms = {rtt / 2}\nqueue_packets = {queue}\n")
+        keys = {"rate_mbit": rate, "delay_ms": rtt / 2, "queue_packets": queue, "loss_percent": loss}
+        path = "".join(f"{key} = {value}\n" for key, value in keys.items())
+        line.write_text(f"seed = {number}\n[[path]]\n{path}")
         ends = f"{self.prefix}c:u{number}:{near}.2/24={self.prefix}{nat}:in:{near}.1/24"
         command = [self.program, "emulate", "--impair", line, "--line", ends]
         self.lines.append(self.start(list(map(str, command)), f"line{number}.log", "."))

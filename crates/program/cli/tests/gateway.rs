@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -199,6 +199,91 @@ fn a_stranger_with_a_used_line_gets_no_answer() {
     }
 }
 
+/// A connection through the proxy by SOCKS5, without a program: both ends.
+fn tunnel(proxy: SocketAddr) -> (TcpStream, TcpStream) {
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut tcp = TcpStream::connect(proxy).unwrap();
+    tcp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let port = target.local_addr().unwrap().port().to_be_bytes();
+    tcp.write_all(&[&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1], &port[..]].concat()).unwrap();
+    let mut reply = [0; 12];
+    tcp.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..4], [5, 0, 5, 0]);
+    let (accepted, _) = target.accept().unwrap();
+    accepted.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    (tcp, accepted)
+}
+
+/// What a side has sent over two uplinks, by its metrics.
+fn copied(metrics: &str) -> u64 {
+    let mut tcp = TcpStream::connect(metrics).unwrap();
+    write!(tcp, "GET /metrics HTTP/1.1\r\nHost: {metrics}\r\n\r\n").unwrap();
+    let mut text = String::new();
+    tcp.read_to_string(&mut text).unwrap();
+    let name = "anabranch_copied_chunks_total{";
+    let values = text.lines().filter(|line| line.starts_with(name));
+    values.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn what_is_small_goes_over_two_uplinks_if_near_says_so() {
+    let keys = tempfile::tempdir().unwrap();
+    let metrics = || format!("127.0.0.1:{}", anabranch_ports::free_tcp_port());
+    let exchange = |mirror: &[&str], enough: &dyn Fn([u64; 2], u32) -> bool| {
+        let (of_far, of_near) = (metrics(), metrics());
+        let key = keys.path().join("far.key");
+        let allow = ["--allow", "127.0.0.0/8", "--metrics", &of_far];
+        let arguments = ["--listen", "127.0.0.1:0", "--key", key.to_str().unwrap()];
+        let arguments = [&arguments[..], &allow].concat();
+        let far = Server::start_command(&["gateway", "far"], &arguments, keys.path());
+        let line = far.listening["invitation"].as_str().unwrap();
+        let more = ["--uplink", "127.0.0.2,127.0.0.3", "--metrics", &of_near];
+        let near = near(keys.path(), line, &[&more[..], mirror].concat());
+        let (mut here, mut there) =
+            tunnel(near.listening["listen"].as_str().unwrap().parse().unwrap());
+        for round in 1.. {
+            assert!(round < 1000, "too little was copied");
+            let mut bytes = [0; 64];
+            for _ in 0..10 {
+                here.write_all(&[1; 64]).unwrap();
+                there.read_exact(&mut bytes).unwrap();
+                there.write_all(&[2; 64]).unwrap();
+                here.read_exact(&mut bytes).unwrap();
+            }
+            if enough([&of_near, &of_far].map(|of| copied(of)), round) {
+                break;
+            }
+        }
+    };
+    // The second uplink may need some time.
+    exchange(&["--mirror"], &|copied, _| copied.into_iter().all(|sent| sent > 10));
+    exchange(&[], &|copied, round| {
+        assert_eq!(copied, [0, 0]);
+        round == 5
+    });
+}
+
+#[test]
+fn users_come_and_go_while_the_far_side_runs() {
+    let mut gateway = Gateway::start();
+    let proxy = gateway.near.listening["listen"].as_str().unwrap().parse().unwrap();
+    let (mut here, mut there) = tunnel(proxy);
+    let users = gateway.keys.path().join("far.users");
+    let known = std::fs::read_to_string(&users).unwrap();
+    std::fs::write(&users, format!("# {known}")).unwrap();
+    // Its connections are reset at both ends, and it gets no answer from now on.
+    for end in [&mut here, &mut there] {
+        let error = end.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+    let mut until = |event: &str| while gateway.near.line()["event"] != event {};
+    until("lost");
+    until("unreachable");
+    std::fs::write(&users, known).unwrap();
+    until("connected");
+    tunnel(proxy);
+}
+
 #[test]
 fn a_plain_gateway_says_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,17 +300,8 @@ fn a_plain_gateway_says_so() {
     let arguments = ["--plain", to, "--listen", "127.0.0.1:0"];
     let near = Server::start_command(&["gateway", "near"], &arguments, folder.path());
     assert_eq!(near.listening["sealed"], false);
-    // SOCKS5 without a program.
-    let target = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy: SocketAddr = near.listening["listen"].as_str().unwrap().parse().unwrap();
-    let mut tcp = std::net::TcpStream::connect(proxy).unwrap();
-    tcp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let port = target.local_addr().unwrap().port().to_be_bytes();
-    tcp.write_all(&[&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1], &port[..]].concat()).unwrap();
-    let mut reply = [0; 12];
-    tcp.read_exact(&mut reply).unwrap();
-    assert_eq!(reply[..4], [5, 0, 5, 0]);
-    let (mut accepted, _) = target.accept().unwrap();
+    let proxy = near.listening["listen"].as_str().unwrap().parse().unwrap();
+    let (mut tcp, mut accepted) = tunnel(proxy);
     tcp.write_all(b"hello").unwrap();
     tcp.shutdown(std::net::Shutdown::Write).unwrap();
     let mut text = String::new();

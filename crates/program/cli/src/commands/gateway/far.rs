@@ -2,20 +2,22 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch::seal::{Allow, Invitation, Seal, SealHandle, SecretKey, Token};
+use anabranch::seal::{Allow, Invitation, PublicKey, Seal, SealHandle, SecretKey, Token};
 use anabranch::{Association, AssociationConfig, Endpoint, ListenOptions, Listener, VantagePoint};
 use anabranch_gateway::{FarOptions, Rule, Rules};
 use clap::Args;
 use serde::Serialize;
+use tokio::time::sleep;
 
-use super::keys::{Users, key};
+use super::keys::key;
 use super::report::{self, Event};
+use super::users::{Changed, Users};
 use super::{PORT, config, reach};
 use crate::address::{ListenAddress, socket};
-use crate::endpoint::{Binding, accept_all, end, sealed};
+use crate::endpoint::{Binding, Watch, accept_all, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, duration};
@@ -94,9 +96,17 @@ enum Listening<'a> {
 struct Sealed {
     secret: SecretKey,
     token: Token,
-    users: Arc<Mutex<Users>>,
+    users: Mutex<Users>,
     handle: SealHandle,
+    /// Those that are open, with the key of their near side.
+    open: Mutex<Vec<(Option<PublicKey>, Association)>>,
 }
+
+/// How often the file of users is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the last packets to a near side that is locked out may take to leave.
+const LAST: Duration = Duration::from_millis(100);
 
 impl Far {
     pub(super) fn sctp(&self) -> &SctpOptions {
@@ -128,13 +138,31 @@ impl Far {
         #[cfg(unix)]
         crate::metrics::also(far.traffic());
         self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
+        let sealed = sealed.map(Arc::new);
         let handle = |association: Association| {
             if let Some(sealed) = &sealed {
                 sealed.keep_new_users();
+                sealed.opened(&association);
             }
-            serve(far.clone(), association, json)
+            let (far, sealed, id) = (far.clone(), sealed.clone(), association.id());
+            async move {
+                serve(far, association, json).await;
+                if let Some(sealed) = sealed {
+                    sealed.closed(id);
+                }
+            }
         };
-        accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle).await;
+        let accepting = accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle);
+        let watching = async {
+            match &sealed {
+                Some(sealed) => sealed.follow_users().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = accepting => {}
+            () = watching => {}
+        }
         Ok(())
     }
 
@@ -177,8 +205,8 @@ impl Far {
         let endpoint = sealed(&self.sctp, seal, VantagePoint::Server)?;
         let listener =
             endpoint.listen(PORT, ListenOptions::from(config)).map_err(Failure::failed)?;
-        let users = Arc::new(Mutex::new(users));
-        Ok((endpoint, listener, Some(Sealed { secret, token, users, handle })))
+        let (users, open) = (Mutex::new(users), Mutex::default());
+        Ok((endpoint, listener, Some(Sealed { secret, token, users, handle, open })))
     }
 
     fn tell_listening(&self, udp_port: u16, sealed: Option<&Sealed>) -> Result<(), Failure> {
@@ -212,20 +240,74 @@ impl Far {
 impl Sealed {
     /// Keeps the keys of near sides that came with an invitation.
     fn keep_new_users(&self) {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = lock(&self.users);
         for key in self.handle.take_admitted() {
             match users.add(key) {
-                Ok(()) => complain(&format!("{key} may use this gateway from now on")),
+                Ok(()) => tell_allowed(key),
                 Err(error) => complain(&error),
             }
         }
     }
+
+    fn opened(&self, association: &Association) {
+        let near = association.peer_addresses().first().map(SocketAddr::ip);
+        let key = near.and_then(|near| self.handle.peer_of(near));
+        lock(&self.open).push((key, association.clone()));
+    }
+
+    fn closed(&self, id: u64) {
+        lock(&self.open).retain(|(_, association)| association.id() != id);
+    }
+
+    /// Allows and locks out near sides as their keys come into the file and leave it.
+    async fn follow_users(&self) {
+        loop {
+            sleep(LOOK).await;
+            let changed = lock(&self.users).look();
+            let changed = changed.unwrap_or_else(|error| {
+                complain(&error);
+                Changed::default()
+            });
+            for key in changed.added {
+                self.handle.allow(key);
+                tell_allowed(key);
+            }
+            for key in changed.removed {
+                self.lock_out(key).await;
+                complain(&format!("{key} may not use this gateway any more"));
+            }
+        }
+    }
+
+    /// Ends the associations of a near side, and answers it no more.
+    async fn lock_out(&self, key: PublicKey) {
+        let end = || {
+            let open = lock(&self.open);
+            let its = open.iter().filter(|(of, _)| *of == Some(key));
+            its.for_each(|(_, association)| association.abort(b"this key was removed"));
+        };
+        // It learns that, if it can be reached.
+        end();
+        sleep(LAST).await;
+        self.handle.revoke(key);
+        // It may have come again meanwhile.
+        end();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tell_allowed(key: PublicKey) {
+    complain(&format!("{key} may use this gateway from now on"));
 }
 
 async fn serve(far: anabranch_gateway::Far, association: Association, json: bool) {
     let near = association.peer_addresses().first().map(|near| near.ip().to_string());
     let near = near.as_deref().unwrap_or("-");
     report::tell(Event::Accepted { near }, json);
+    let _counted = Watch::accepted(&association);
     let served = far.serve(&association).await;
     let error = match served {
         Ok(()) => end(&association).await.err(),

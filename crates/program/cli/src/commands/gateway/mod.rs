@@ -5,6 +5,7 @@ pub(crate) mod keys;
 mod near;
 pub(crate) mod reach;
 mod report;
+mod users;
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch::seal::{Invitation, Seal, Token};
@@ -23,10 +23,10 @@ use super::keys::key;
 use super::report::{self, Event};
 use super::{PORT, config};
 use crate::address::{Address, authority, plain_address, resolve, socket};
-use crate::endpoint::{Binding, close, sealed};
+use crate::endpoint::{Binding, Watch, close, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
-use crate::options::{SctpOptions, Transport, duration};
+use crate::options::{SctpOptions, Transport, duration, size};
 use crate::output::{json_line, print_first, write_in_background};
 
 /// A proxy for HTTP and SOCKS5 that reaches the network through the far side
@@ -44,6 +44,7 @@ use crate::output::{json_line, print_first, write_in_background};
 #[command(after_help = "Examples:
   anabranch gateway near anb1:...
   anabranch gateway near anb1:... --uplink wlan0,wwan0
+  anabranch gateway near anb1:... --mirror
   anabranch gateway near anb1:... -- firefox
   anabranch gateway near anb1:... --uplink wlan0,wwan0:backup,eth1:limit=2GB/d
   anabranch gateway near --plain 127.0.0.1:9899
@@ -63,6 +64,18 @@ pub(super) struct Near {
         conflicts_with = "plain"
     )]
     uplink: Vec<UplinkSpec>,
+    /// Send what is small, such as keys of ssh and datagrams of calls, over two uplinks, in both directions; what arrives
+    /// first counts, so losses and slow packets of one uplink are not noticed. SIZE is the most of a message in bytes
+    #[arg(
+        long,
+        value_name = "SIZE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "500",
+        value_parser = mirror_size,
+        conflicts_with = "copies_up_to"
+    )]
+    mirror: Option<u16>,
     /// File with the secret key, made if it is missing [default: near.key in the user's configuration]
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     key: Option<PathBuf>,
@@ -135,9 +148,9 @@ impl Near {
         let names: Vec<_> = dial.uplinks.states().into_iter().map(|uplink| uplink.name).collect();
         self.tell_listening(listener.local_addr().map_err(Failure::failed)?, &page, &names)?;
         let json = self.json;
-        let (endpoint, far) = (dial.endpoint.clone(), dial.far.to_string());
-        let uplinks = Arc::clone(&dial.uplinks);
-        let link = Link::new(dial.connect(), move |event| tell(&event, &far, json));
+        let (endpoint, uplinks) = (dial.endpoint.clone(), Arc::clone(&dial.uplinks));
+        let teller = Teller::new(&dial, Some(json));
+        let link = Link::new(dial.connect(), move |event| teller.tell(&event));
         let log = Arc::new(move |access| report::access(&access, json));
         let options = NearOptions { page: Some(page), ..self.options() };
         let near = anabranch_gateway::Near::new(Arc::clone(&link), &options, log);
@@ -164,7 +177,11 @@ impl Near {
 
     /// What is needed to reach the far side.
     fn dial(&self) -> Result<Dial, Failure> {
-        let mut options = ConnectOptions::from(config(&self.sctp)?);
+        let mut config = config(&self.sctp)?;
+        if let Some(most) = self.mirror {
+            config.paths.copies_up_to = Some(most.into());
+        }
+        let mut options = ConnectOptions::from(config);
         let timeout = self.connect_timeout;
         let Some(far) = &self.plain else {
             let line = self.line.as_ref().ok_or_else(|| Failure::usage("LINE is missing"))?;
@@ -234,6 +251,12 @@ impl Near {
              status page: {status}\n{uplinks}"
         ))
     }
+}
+
+/// The most bytes of a message that goes over two uplinks.
+fn mirror_size(text: &str) -> Result<u16, String> {
+    let size = u16::try_from(size(text)?).ok().filter(|size| *size > 0);
+    size.ok_or_else(|| "must be a size from 1 B to 65535 B".to_owned())
 }
 
 async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
@@ -313,11 +336,31 @@ impl Dial {
     }
 }
 
-fn tell(event: &LinkEvent, far: &str, json: bool) {
-    match event {
-        LinkEvent::Up(_) => report::tell(Event::Connected { far }, json),
-        LinkEvent::Down(error) => report::tell(Event::Lost { error }, json),
-        LinkEvent::Failed(error) => report::tell(Event::Unreachable { error }, json),
-        _ => {}
+/// Tells what happens to the association, and counts it.
+struct Teller {
+    far: String,
+    /// Whether lines are JSON; `None` without lines.
+    lines: Option<bool>,
+    current: Mutex<Option<Watch>>,
+}
+
+impl Teller {
+    fn new(dial: &Dial, lines: Option<bool>) -> Self {
+        Self { far: dial.far.to_string(), lines, current: Mutex::default() }
+    }
+
+    fn tell(&self, event: &LinkEvent) {
+        let watch = match event {
+            LinkEvent::Up(association) => Some(Watch::connected(association)),
+            _ => None,
+        };
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = watch;
+        let Some(json) = self.lines else { return };
+        match event {
+            LinkEvent::Up(_) => report::tell(Event::Connected { far: &self.far }, json),
+            LinkEvent::Down(error) => report::tell(Event::Lost { error }, json),
+            LinkEvent::Failed(error) => report::tell(Event::Unreachable { error }, json),
+            _ => {}
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anabranch_gateway::{Command, Link, LinkEvent, Log};
 use tokio::sync::oneshot;
 
-use super::{Dial, Near, bind, tell};
+use super::{Dial, Near, Teller, bind};
 use crate::commands::gateway::report;
 use crate::endpoint::close;
 use crate::failure::{Failure, complain};
@@ -66,13 +66,11 @@ pub(super) async fn run(options: Near) -> Result<(), Failure> {
 
 /// Waits for the first association. Without one the command is not started.
 async fn reach(dial: Dial, lines: Lines, ended: Arc<AtomicBool>) -> Result<Arc<Link>, Failure> {
-    let far = dial.far.to_string();
+    let teller = Teller::new(&dial, lines);
     let (first, reached) = oneshot::channel();
     let first = Mutex::new(Some(first));
     let link = Link::new(dial.connect(), move |event| {
-        if let Some(json) = lines {
-            tell(&event, &far, json);
-        }
+        teller.tell(&event);
         let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (event, first) {
             (LinkEvent::Up(_), Some(first)) => drop(first.send(Ok(()))),

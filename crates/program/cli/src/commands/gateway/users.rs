@@ -1,0 +1,202 @@
+//! The keys that may use the far side: one a line in a file, which may change while it runs.
+
+use std::fs::Metadata;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anabranch::seal::PublicKey;
+
+use crate::failure::Failure;
+
+/// The largest file that is read.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The users of a far side.
+#[derive(Debug)]
+pub(super) struct Users {
+    file: PathBuf,
+    keys: Vec<PublicKey>,
+    /// Those that could not be saved. The file says nothing about them.
+    unsaved: Vec<PublicKey>,
+    /// The state of the file that was read.
+    read: Stamp,
+    /// The state at the last look.
+    seen: Stamp,
+}
+
+/// By which a change of the file is noticed. `None` if it is missing.
+type Stamp = Option<(Option<SystemTime>, u64)>;
+
+/// What changed in the file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub(super) added: Vec<PublicKey>,
+    pub(super) removed: Vec<PublicKey>,
+}
+
+impl Users {
+    /// Reads the file beside the key of the far side; it may be missing.
+    pub(super) fn beside(key: &Path) -> Result<Self, Failure> {
+        let file = key.with_extension("users");
+        let read = stamp(&file);
+        let keys = match read {
+            Some(_) => parse(&file).map_err(Failure::failed)?,
+            None => Vec::new(),
+        };
+        Ok(Self { file, keys, unsaved: Vec::new(), read, seen: read })
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = PublicKey> {
+        self.keys.iter().copied()
+    }
+
+    /// Adds a key, also to the file.
+    pub(super) fn add(&mut self, key: PublicKey) -> Result<(), String> {
+        if self.keys.contains(&key) {
+            return Ok(());
+        }
+        self.keys.push(key);
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.append(true).create(true).open(&self.file);
+        opened.and_then(|mut file| writeln!(file, "{key}")).map_err(|error| {
+            self.unsaved.push(key);
+            let name = self.file.display();
+            format!(
+                "{key} may use this gateway until it ends, but cannot be saved in {name}: {error}"
+            )
+        })
+    }
+
+    /// Looks whether the file has changed, and reads it if so. An editor may write it in steps: it is read when it was
+    /// the same at two looks.
+    ///
+    /// # Errors
+    /// It cannot be read, or has a wrong line. Then the users stay as they are until the file changes again.
+    pub(super) fn look(&mut self) -> Result<Changed, String> {
+        let now = stamp(&self.file);
+        let before = std::mem::replace(&mut self.seen, now);
+        if now == self.read || now != before {
+            return Ok(Changed::default());
+        }
+        self.read = now;
+        let keys = match now {
+            Some(_) => parse(&self.file),
+            None => Err(format!("{} is missing", self.file.display())),
+        };
+        let mut keys = keys.map_err(|error| format!("{error}: the users stay as they are"))?;
+        keys.extend(&self.unsaved);
+        let without = |all: &[PublicKey], these: &[PublicKey]| {
+            all.iter().copied().filter(|key| !these.contains(key)).collect()
+        };
+        let changed =
+            Changed { added: without(&keys, &self.keys), removed: without(&self.keys, &keys) };
+        self.keys = keys;
+        Ok(changed)
+    }
+}
+
+fn stamp(file: &Path) -> Stamp {
+    let of = |metadata: Metadata| (metadata.modified().ok(), metadata.len());
+    match std::fs::metadata(file) {
+        Ok(metadata) => Some(of(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        // Reading it tells why.
+        Err(_) => Some((None, 0)),
+    }
+}
+
+/// The keys in a file, with comments after '#'.
+fn parse(file: &Path) -> Result<Vec<PublicKey>, String> {
+    let name = file.display();
+    let text = anabranch_units::read_text(file, MOST_BYTES);
+    let text = text.map_err(|error| format!("cannot read {name}: {error}"))?;
+    let mut keys = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let key = line.split('#').next().unwrap_or_default().trim();
+        if !key.is_empty() {
+            let wrong = |error| format!("{name}, line {}: {error}", index + 1);
+            keys.push(key.parse().map_err(wrong)?);
+        }
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::seal::SecretKey;
+
+    use super::*;
+
+    fn public() -> PublicKey {
+        SecretKey::generate().unwrap().public()
+    }
+
+    #[test]
+    fn users_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("far.key");
+        let (one, other) = (public(), public());
+        let mut users = Users::beside(&path).unwrap();
+        assert_eq!(users.keys().count(), 0);
+        for key in [one, other, other] {
+            users.add(key).unwrap();
+        }
+        let file = folder.path().join("far.users");
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text.lines().count(), 2);
+        std::fs::write(&file, format!("# laptop\n{other} # old\n\n")).unwrap();
+        assert!(Users::beside(&path).unwrap().keys().eq([other]));
+        std::fs::write(&file, "x\n").unwrap();
+        let error = Users::beside(&path).unwrap_err();
+        assert!(error.told().0.unwrap().contains("far.users, line 1: "), "{error:?}");
+    }
+
+    #[test]
+    fn the_file_may_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("far.key");
+        let file = folder.path().join("far.users");
+        let (one, other, third) = (public(), public(), public());
+        let mut users = Users::beside(&path).unwrap();
+        users.add(one).unwrap();
+        let quiet = Changed::default();
+        // Its own line is no change.
+        assert_eq!([users.look().unwrap(), users.look().unwrap()], [quiet, Changed::default()]);
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(users.look().unwrap(), Changed::default(), "it is just being written");
+        std::fs::write(&file, format!("{other}\n{third} # phone\n")).unwrap();
+        users.look().unwrap();
+        let changed = Changed { added: vec![other, third], removed: vec![one] };
+        assert_eq!(users.look().unwrap(), changed);
+        assert_eq!(users.look().unwrap(), Changed::default());
+        // Mistakes lock nobody out, and are told once.
+        for mistake in [Some("anbk:x"), None] {
+            match mistake {
+                Some(text) => std::fs::write(&file, text).unwrap(),
+                None => std::fs::remove_file(&file).unwrap(),
+            }
+            users.look().unwrap();
+            assert!(users.look().unwrap_err().ends_with(": the users stay as they are"));
+            assert_eq!(users.look().unwrap(), Changed::default());
+            assert!(users.keys().eq([other, third]));
+        }
+        std::fs::write(&file, "# nobody\n").unwrap();
+        users.look().unwrap();
+        assert_eq!(users.look().unwrap().removed, [other, third]);
+    }
+
+    #[test]
+    fn who_cannot_be_saved_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none/far.key");
+        let (one, other) = (public(), public());
+        let mut users = Users::beside(&path).unwrap();
+        assert!(users.add(one).unwrap_err().contains("cannot be saved"));
+        std::fs::create_dir(folder.path().join("none")).unwrap();
+        std::fs::write(folder.path().join("none/far.users"), other.to_string()).unwrap();
+        users.look().unwrap();
+        assert_eq!(users.look().unwrap(), Changed { added: vec![other], removed: vec![] });
+        assert!(users.keys().eq([other, one]));
+    }
+}
