@@ -39,6 +39,7 @@ pub use keys::{PublicKey, SecretKey};
 pub use known_servers::{KnownServers, KnownServersError};
 pub use question::KeyQuestion;
 pub use record::{OVERHEAD, has_fast_aes};
+pub use session::KeyLife;
 pub use text::ParseError;
 pub use token::Token;
 pub use virtual_network::VirtualNetwork;

@@ -10,17 +10,40 @@ use crate::noise::Split;
 use crate::record::{Header, Kind, RecordKey};
 use crate::replay::Window;
 
-/// A session is replaced after this time.
-pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
+/// How long the keys of a session are used: they are replaced after this time, or this many records or bytes in one
+/// direction. Nothing is sent or accepted under a key after eight times as many records or bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyLife {
+    /// The time.
+    pub time: Duration,
+    /// The records.
+    pub records: u64,
+    /// The bytes.
+    pub bytes: u64,
+}
 
-/// A session is replaced after this many records or bytes in one direction. RFC 9001 appendix B.1 allows 2^28 packets
-/// of 2 KiB under one key of AES-GCM; jumbo frames count by their bytes.
-const REKEY_RECORDS: u64 = 1 << 24;
-const REKEY_BYTES: u64 = 1 << 35;
+/// The longest one. RFC 9001 appendix B.1 allows 2^28 packets of 2 KiB under one key of AES-GCM; jumbo frames count by
+/// their bytes.
+impl Default for KeyLife {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(120), records: 1 << 24, bytes: 1 << 35 }
+    }
+}
 
-/// Nothing is sent or accepted under a key after this many records or bytes.
-const MOST_RECORDS: u64 = 1 << 27;
-const MOST_BYTES: u64 = 1 << 38;
+impl KeyLife {
+    /// The same one, if it is no longer than the longest one.
+    pub(crate) fn bounded(self) -> Self {
+        let most = Self::default();
+        Self {
+            time: self.time.min(most.time),
+            records: self.records.clamp(1, most.records),
+            bytes: self.bytes.clamp(1, most.bytes),
+        }
+    }
+}
+
+/// A key carries at most this many times the records and bytes after which it is replaced.
+const RESERVE: u64 = 8;
 
 /// Nothing is accepted under a key after this many forged records (RFC 9001 section 6.6: 2^36 for ChaCha20-Poly1305).
 const MOST_FORGED: u64 = 1 << 36;
@@ -38,12 +61,12 @@ impl Used {
         self.bytes += bytes as u64;
     }
 
-    fn is_much(self) -> bool {
-        self.records >= REKEY_RECORDS || self.bytes >= REKEY_BYTES
+    fn is_much(self, life: KeyLife) -> bool {
+        self.records >= life.records || self.bytes >= life.bytes
     }
 
-    fn is_all(self) -> bool {
-        self.records >= MOST_RECORDS || self.bytes >= MOST_BYTES
+    fn is_all(self, life: KeyLife) -> bool {
+        self.records / RESERVE >= life.records || self.bytes / RESERVE >= life.bytes
     }
 }
 
@@ -69,6 +92,7 @@ pub(crate) struct Session {
     /// The records of each path that have arrived. Most paths are never used.
     windows: [Option<Window>; PATHS as usize],
     created: Instant,
+    life: KeyLife,
     sent: Used,
     received: Used,
     forged: u64,
@@ -78,6 +102,7 @@ impl Session {
     /// `choice` is the responder's, which `remote_word` and `local_word` belong to as well.
     pub(crate) fn new(
         now: Instant,
+        life: KeyLife,
         (local_word, remote_word): (u32, u32),
         choice: Choice,
         split: &Split,
@@ -90,6 +115,7 @@ impl Session {
             numbers: [0; PATHS as usize],
             windows: [const { None }; PATHS as usize],
             created: now,
+            life,
             sent: Used::default(),
             received: Used::default(),
             forged: 0,
@@ -104,7 +130,7 @@ impl Session {
         content: &[u8],
         out: &mut Vec<u8>,
     ) -> Option<()> {
-        if self.sent.is_all() {
+        if self.sent.is_all(self.life) {
             return None;
         }
         let next = self.numbers.get_mut(usize::from(path))?;
@@ -125,7 +151,7 @@ impl Session {
     ) -> Option<Opened> {
         let window = self.windows.get_mut(usize::from(header.path))?;
         let is_old = window.as_ref().is_some_and(|window| !window.may_accept(header.number));
-        if is_old || self.received.is_all() || self.forged >= MOST_FORGED {
+        if is_old || self.received.is_all(self.life) || self.forged >= MOST_FORGED {
             return None;
         }
         let Some(len) = self.receive.open(header, buffer, begin) else {
@@ -139,12 +165,14 @@ impl Session {
 
     /// Whether a new handshake should replace it.
     pub(crate) fn wants_replacement(&self, now: Instant) -> bool {
-        now >= self.created + REKEY_AFTER || self.sent.is_much() || self.received.is_much()
+        now >= self.created + self.life.time
+            || self.sent.is_much(self.life)
+            || self.received.is_much(self.life)
     }
 
     /// Whether the key must not be used any more.
     pub(crate) fn is_used_up(&self) -> bool {
-        self.sent.is_all()
+        self.sent.is_all(self.life)
     }
 }
 
@@ -160,7 +188,9 @@ mod tests {
         let choice = Choice { word: 20, suite: Suite::Aes256Gcm };
         let near = Split { send: one.clone(), receive: two.clone() };
         let far = Split { send: two, receive: one };
-        let session = |words, split| Session::new(Instant::ZERO, words, choice, split).unwrap();
+        let session = |words, split| {
+            Session::new(Instant::ZERO, KeyLife::default(), words, choice, split).unwrap()
+        };
         (session((10, 20), &near), session((20, 10), &far))
     }
 
@@ -205,16 +235,16 @@ mod tests {
     fn keys_are_replaced_in_time_and_never_used_up() {
         let (mut near, mut far) = pair();
         assert!(!near.wants_replacement(Instant::ZERO));
-        assert!(near.wants_replacement(Instant::ZERO + REKEY_AFTER));
-        near.sent.records = REKEY_RECORDS - 1;
+        assert!(near.wants_replacement(Instant::ZERO + Duration::from_secs(120)));
+        near.sent.records = (1 << 24) - 1;
         let record = seal(&mut near, 0, b"");
         assert!(near.wants_replacement(Instant::ZERO));
-        near.sent.records = MOST_RECORDS;
+        near.sent.records = 1 << 27;
         assert!(near.is_used_up());
         assert_eq!(near.seal(Kind::Data, 0, b"", &mut Vec::new()), None);
-        far.received.bytes = MOST_BYTES;
+        far.received.bytes = 1 << 38;
         assert_eq!(open(&mut far, &record), None);
-        far.received.bytes = REKEY_BYTES;
+        far.received.bytes = 1 << 35;
         assert!(far.wants_replacement(Instant::ZERO));
         assert!(open(&mut far, &record).is_some());
         (near.sent, far.forged) = (Used::default(), MOST_FORGED);

@@ -121,7 +121,8 @@ impl Endpoint {
             return;
         };
         let Some((choice, split)) = dialling.attempt.finish(packet) else { return };
-        let Some(session) = Session::new(now, (word, choice.word), choice, &split) else { return };
+        let words = (word, choice.word);
+        let Some(session) = Session::new(now, self.life, words, choice, &split) else { return };
         host.dialling = None;
         host.unanswered = None;
         peer.heard = now;

@@ -5,6 +5,8 @@
 //! [`handle_timeout`](Endpoint::handle_timeout) at [`next_deadline`](Endpoint::next_deadline).
 
 mod initiator;
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod open;
 mod peer;
 mod responder;
@@ -22,6 +24,7 @@ use crate::handshake::Mac;
 use crate::keys::{PublicKey, SecretKey};
 use crate::limit::Limit;
 use crate::random::Random;
+use crate::session::KeyLife;
 use crate::token::Token;
 use crate::virtual_network::VirtualNetwork;
 use crate::{PATHS, Route};
@@ -122,6 +125,7 @@ pub struct Endpoint {
     /// Keys that were admitted by a token and not reported yet.
     admitted: Vec<PublicKey>,
     limit: Limit,
+    life: KeyLife,
     /// This side gives its public key to anyone who asks.
     announces: bool,
     peers: BTreeMap<VirtualNetwork, Peer>,
@@ -159,6 +163,7 @@ impl Endpoint {
             instance,
             fast_aes: crate::record::has_fast_aes(),
             limit: Limit::new(&mut random),
+            life: KeyLife::default(),
             random,
             announces: false,
             allow,
@@ -215,6 +220,11 @@ impl Endpoint {
     /// nobody gets an answer who does not know the key.
     pub fn announce(&mut self) {
         self.announces = self.listens();
+    }
+
+    /// Replaces the keys of later sessions sooner than by default. Values above the default have no effect.
+    pub fn set_key_life(&mut self, life: KeyLife) {
+        self.life = life.bounded();
     }
 
     /// No longer allows a key, and ends its sessions. With [`Allow::Any`] it may connect again.

@@ -118,13 +118,23 @@ impl Host {
         for packet in packets.chunks(segment_size.max(1)) {
             self.waiting.push_back((path, packet.to_vec()));
         }
-        let too_many = |waiting: &VecDeque<(u8, Vec<u8>)>| {
-            let bytes: usize = waiting.iter().map(|(_, packet)| packet.len()).sum();
-            waiting.len() > MOST_WAITING || bytes > MOST_WAITING_BYTES
-        };
-        while too_many(&self.waiting) {
+        while self.keeps_too_much() {
             self.waiting.pop_front();
         }
+    }
+
+    fn keeps_too_much(&self) -> bool {
+        let bytes: usize = self.waiting.iter().map(|(_, packet)| packet.len()).sum();
+        self.waiting.len() > MOST_WAITING || bytes > MOST_WAITING_BYTES
+    }
+
+    #[cfg(any(test, feature = "invariants"))]
+    pub(super) fn check_invariants(&self) -> Result<(), String> {
+        let orphaned = self.dialling.is_none() && !self.waiting.is_empty();
+        if self.keeps_too_much() || orphaned {
+            return Err("packets wait that nothing sends, or too many".to_owned());
+        }
+        Ok(())
     }
 }
 

@@ -59,7 +59,7 @@ impl Endpoint {
         let choice = Choice { word: self.new_word(), suite };
         let words = (choice.word, guest.word);
         let Some((welcome, split)) = guest.welcome(choice) else { return };
-        let Some(session) = Session::new(now, words, choice, &split) else { return };
+        let Some(session) = Session::new(now, self.life, words, choice, &split) else { return };
         let token = match permission {
             Permission::Yes => None,
             Permission::ByToken(token) => Some(token),

@@ -130,8 +130,11 @@ impl World {
             } else if let Some(transmit) = self.far.poll_transmit() {
                 self.carry_to_client(&transmit.route, &transmit.contents);
             } else {
-                return;
+                break;
             }
+        }
+        for endpoint in [&self.near, &self.far] {
+            assert_eq!(endpoint.check_invariants(), Ok(()));
         }
     }
 
@@ -344,6 +347,24 @@ fn keys_are_replaced_while_data_flows() {
     assert!((3..=4).contains(&hellos.count()));
     // Replaced keys and words are forgotten.
     assert!(words(&world).len() <= 2 && world.far.words.len() <= 2 && world.far.hellos.is_empty());
+}
+
+#[test]
+fn keys_are_replaced_after_few_records_if_the_user_wants_it() {
+    let mut world = World::open();
+    let life = KeyLife { time: Duration::MAX, records: 10, bytes: u64::MAX };
+    world.near.set_key_life(life);
+    assert_eq!(world.near.life, KeyLife { records: 10, ..KeyLife::default() });
+    world.send(0, b"first").unwrap();
+    world.pass(Duration::from_secs(1));
+    let hellos =
+        |world: &World| world.seen.iter().filter(|(_, datagram)| datagram[..4] == [0; 4]).count();
+    for number in 0..100 {
+        world.send(0, &[number]).unwrap();
+        world.settle();
+    }
+    assert_eq!(world.far_got.len(), 101);
+    assert!((10..20).contains(&hellos(&world)), "{}", hellos(&world));
 }
 
 #[test]
