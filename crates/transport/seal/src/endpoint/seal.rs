@@ -72,6 +72,8 @@ impl Endpoint {
             return Ok(Sealed::Queued);
         };
         if session.is_used_up() {
+            // A server that is heard does not cause a handshake.
+            self.dial(now, network);
             return Err(SealError::UsedUp);
         }
         let route = match &mut peer.side {

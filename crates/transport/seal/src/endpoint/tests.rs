@@ -36,6 +36,8 @@ struct World {
     seen: Vec<(bool, Vec<u8>)>,
     /// Bytes to addresses that are not the client's.
     astray: BTreeMap<SocketAddr, usize>,
+    /// Hellos are lost.
+    loses_hellos: bool,
 }
 
 impl World {
@@ -50,8 +52,9 @@ impl World {
             outside.insert(path, ([203, 0, 113, path], 1000).into());
         }
         let (near_got, far_got, seen) = (Vec::new(), Vec::new(), Vec::new());
-        let astray = BTreeMap::new();
-        Self { now, near, far, outside, near_got, far_got, client: None, seen, astray }
+        let (astray, loses_hellos) = (BTreeMap::new(), false);
+        let client = None;
+        Self { now, near, far, outside, near_got, far_got, client, seen, astray, loses_hellos }
     }
 
     fn open() -> Self {
@@ -87,7 +90,9 @@ impl World {
         assert_eq!(route.remote, server());
         let Some(source) = self.outside.get(&((route.socket / 2) as u8)).copied() else { return };
         self.seen.push((true, datagram.to_vec()));
-        self.deliver_to_server(source, datagram);
+        if !self.loses_hellos || datagram[..4] != [0; 4] {
+            self.deliver_to_server(source, datagram);
+        }
     }
 
     fn deliver_to_server(&mut self, source: SocketAddr, datagram: &[u8]) {
@@ -365,6 +370,30 @@ fn keys_are_replaced_after_few_records_if_the_user_wants_it() {
     }
     assert_eq!(world.far_got.len(), 101);
     assert!((10..20).contains(&hellos(&world)), "{}", hellos(&world));
+}
+
+/// A server that is heard does not replace the keys: the client must ask for it.
+#[test]
+fn keys_that_are_used_up_are_replaced_as_soon_as_a_handshake_is_possible() {
+    let mut world = World::open();
+    world.near.set_key_life(KeyLife { bytes: 2000, ..KeyLife::default() });
+    world.send(0, b"first").unwrap();
+    world.pass(Duration::from_secs(1));
+    world.loses_hellos = true;
+    let mut last = Ok(Sealed::Queued);
+    for _ in 0..70 {
+        last = world.send(0, &[1; 500]);
+        world.answer(0, b"heard").unwrap();
+        world.pass(Duration::from_secs(1));
+    }
+    assert_eq!(last, Err(SealError::UsedUp));
+    world.loses_hellos = false;
+    for _ in 0..10 {
+        last = world.send(0, &[2; 500]);
+        world.answer(0, b"heard").unwrap();
+        world.pass(Duration::from_secs(1));
+    }
+    assert!(last.is_ok(), "{last:?}");
 }
 
 #[test]
