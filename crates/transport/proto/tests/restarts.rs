@@ -72,6 +72,26 @@ fn a_peer_with_fewer_addresses_has_no_path_that_is_gone() {
     }
 }
 
+/// A host with both versions of IP lists an address that the other one, which has only one version, never could reach.
+#[test]
+fn a_peer_restarts_with_an_address_that_cannot_be_reached() {
+    let config = AssociationConfig::default();
+    let mut pair = Pair::new(1, config.clone());
+    let mut both = pair.addresses[0].clone();
+    both.push("2001:db8::7".parse().unwrap());
+    pair.net.set_addresses(0, &both);
+    pair.net.reboot(0, EndpointConfig::default(), [8; 32]);
+    pair.net.trace.keep_text();
+    pair.connect_with(request(&pair, &config));
+    assert!(pair.run_until(Duration::from_secs(1), |pair| pair.both_up()));
+    assert!(
+        pair.net.trace.text().iter().any(|line| line.contains("2001:db8::7")),
+        "the INIT lists it"
+    );
+    restart(&mut pair, &both, &config);
+    assert!(pair.run_until(Duration::from_secs(5), restarted));
+}
+
 #[test]
 fn paths_keep_their_names_when_a_restart_takes_one_away() {
     let config = AssociationConfig::default();

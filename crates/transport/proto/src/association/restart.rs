@@ -10,6 +10,7 @@ use super::peer::{Peer, new_addresses_cause};
 use super::state::State;
 use super::{Association, Control};
 use crate::authentication::KeyVector;
+use crate::config::Routes;
 use crate::cookie::CookieContents;
 use crate::event::Notification;
 use crate::marks::mark;
@@ -216,12 +217,19 @@ impl Association {
         path
     }
 
-    /// The addresses that an INIT would add to this association.
+    /// The addresses that an INIT would add to this association. Those of an IP version, or with a path number, that no
+    /// local address has would not become paths, and they did not when the association began.
     pub(crate) fn new_addresses(&self, listed: &[IpAddr], source: IpAddr) -> Vec<IpAddr> {
+        let same_version = |address: IpAddr| {
+            self.surroundings.locals.iter().any(|local| local.is_ipv4() == address.is_ipv4())
+        };
+        let usable = |address: &IpAddr| match self.surroundings.common.routes {
+            Routes::Numbered => self.reaches(*address),
+            Routes::Any | Routes::Pairs(_) => same_version(*address),
+        };
+        let listed = listed.iter().copied().filter(usable);
         listed
-            .iter()
-            .chain(std::iter::once(&source))
-            .copied()
+            .chain(std::iter::once(source))
             .filter(|address| !self.paths.iter().any(|path| path.remote == *address))
             .collect()
     }

@@ -398,7 +398,7 @@ impl Association {
     }
 
     /// Whether an address of this side reaches this one of the peer.
-    pub(super) fn reaches(&self, remote: IpAddr) -> bool {
+    pub(in crate::association) fn reaches(&self, remote: IpAddr) -> bool {
         let routes = &self.surroundings.common.routes;
         self.surroundings.locals.iter().any(|local| routes.reaches(*local, remote))
     }
