@@ -398,6 +398,42 @@ fn an_init_ack_from_an_address_that_the_peer_did_not_tell_ends_nothing() {
     assert!(!target.association(own).is_closed());
 }
 
+/// The swarm's sealed seed 277: an address of the peer refuses this side's INIT, the peer then lists it, and its own handshake
+/// comes from there. The answer to a cookie verifies the address, so data does not wait for a heartbeat.
+#[test]
+fn a_cookie_from_an_address_that_had_refused_verifies_it() {
+    let other = IpAddr::from([10, 0, 0, 3]);
+    let mut target = Target::new(EndpointConfig::default(), AssociationConfig::default());
+    let mut request = ConnectRequest::new(vec![Target::THERE, other], Target::PEER_PORT);
+    request.local_port = Some(Target::PORT);
+    let mut config = AssociationConfig::default();
+    config.paths.initiation = InitiationOrder::Parallel;
+    request.config = config.into();
+    let own = target.endpoint.connect(target.now, request).expect("an association");
+    target.drain();
+    let tag = target.association(own).verification_tag();
+    let header = Target::header(tag);
+    target.take(other, &craft::packet(header, |packet| packet.raw(kind::ABORT, 0, &[])));
+    let mut value = Target::PEER_TAG.to_be_bytes().to_vec();
+    value.extend([0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1]);
+    value.extend([0, 5, 0, 8, 10, 0, 0, 2, 0, 5, 0, 8, 10, 0, 0, 3]);
+    value.extend([0, 7, 0, 8, 1, 2, 3, 4]);
+    let init_ack = craft::packet(header, |packet| packet.raw(kind::INIT_ACK, 0, &value));
+    target.take(Target::THERE, &init_ack);
+    assert!(target.sent().iter().any(|sent| sent.has(kind::COOKIE_ECHO)));
+    let listed = [Target::THERE, other];
+    let cookie = target.cookie(other, Target::header(0), &listed).expect("a cookie");
+    let now = target.now;
+    let message = OutgoingMessage::new(0, Ppid(0), "at once");
+    target.association(own).send(now, message).expect("room");
+    target.drain();
+    target.take(other, &cookie);
+    let sent = target.sent();
+    assert!(sent.iter().any(|sent| sent.has(kind::COOKIE_ACK)));
+    assert!(sent.iter().any(|sent| sent.has(kind::DATA)));
+    target.endpoint.check_invariants(target.now).expect("nothing waits without a timer");
+}
+
 /// The swarm's seed 883: both ends begin at the same time. The end that takes the other one's cookie made a new receiver
 /// after the two had agreed on extensions, and took a message that was given up for a violation.
 #[test]

@@ -105,6 +105,11 @@ impl Association {
         self.learn_addresses(now, &cookie.addresses, path);
         self.paths.begin_with(path);
         self.paths[path].proven = true;
+        // The peer received the INIT ACK there (section 5.4). An address that had refused this side's INIT is not verified
+        // by the user's word.
+        if (cookie.local, cookie.remote) == (self.paths[path].local, self.paths[path].remote) {
+            self.paths[path].activate();
+        }
         self.heed_age(now, cookie, path);
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
