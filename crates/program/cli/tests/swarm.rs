@@ -39,6 +39,24 @@ fn the_same_seeds_give_the_same_bytes_with_any_number_of_threads() {
 }
 
 #[test]
+fn a_seal_may_lie_between_the_endpoints_and_the_network() {
+    let sealed = ["1", "2"].map(|threads| {
+        json(&["--runs", "20", "--seed", "100", "--sealed", "--threads", threads, "--json"])
+    });
+    assert_eq!(sealed[0]["hash"], sealed[1]["hash"]);
+    for total in ["sealed datagrams sent", "hellos", "welcomes", "outer addresses changed"] {
+        assert!(sealed[0]["totals"][total].as_u64() > Some(0), "{total}");
+    }
+    // The seeds stay what they are without it.
+    let plain = json(&["--runs", "20", "--seed", "100", "--json"]);
+    assert_eq!(plain["totals"]["sealed datagrams sent"], 0);
+    assert_ne!(plain["hash"], sealed[0]["hash"]);
+    let (code, out, _) = swarm(&["--seed", "3", "--runs", "1", "--sealed", "--trace"]);
+    assert_eq!(code, Some(0));
+    assert!(out.contains(" 1200 sealed\n") && out.contains(" reaches fd"), "{out}");
+}
+
+#[test]
 fn faults_can_be_turned_off() {
     let all = json(&["--runs", "20", "--json"]);
     assert!(all["totals"]["lost"].as_u64() > Some(0));

@@ -112,6 +112,14 @@ faults! {
     Lifetimes = "lifetimes",
     /// Packets that arrive together are handled together.
     Batches = "batches",
+    /// The keys of sealed paths are replaced often.
+    ShortKeys = "short-keys",
+    /// A translator of addresses forgets a silent uplink.
+    Forgetful = "forgetful",
+    /// A translator of addresses gives an uplink another outer address.
+    Move = "move",
+    /// Strangers begin handshakes with a sealed server.
+    Crowd = "crowd",
 }
 
 impl fmt::Display for Fault {
@@ -278,7 +286,16 @@ impl Options {
         if self.batches && !keep(Fault::Batches, 0) {
             self.batches = false;
         }
+        self.visit_sealing(&mut keep);
         self.visit_endpoints(&mut keep);
+    }
+
+    fn visit_sealing(&mut self, keep: &mut dyn FnMut(Fault, usize) -> bool) {
+        let Some(sealing) = &mut self.sealing else { return };
+        sealing.key_life = sealing.key_life.filter(|_| keep(Fault::ShortKeys, 0));
+        sealing.translator_life = sealing.translator_life.filter(|_| keep(Fault::Forgetful, 0));
+        retain(&mut sealing.moves, |number| keep(Fault::Move, number));
+        retain(&mut sealing.crowds, |number| keep(Fault::Crowd, number));
     }
 
     fn visit_links(&mut self, keep: &mut dyn FnMut(Fault, usize) -> bool) {
@@ -386,7 +403,10 @@ mod tests {
     fn what_is_kept_stays_and_nothing_else() {
         let mut kinds = std::collections::BTreeSet::new();
         for seed in 0..300 {
-            let all = Options::draw(seed);
+            let mut all = Options::draw(seed);
+            if seed % 2 == 1 {
+                all.seal();
+            }
             let items = all.faults();
             let mut none = all.clone();
             none.keep_only(&Only::default());

@@ -5,6 +5,7 @@ mod draw;
 mod network;
 mod policies;
 mod restarts;
+mod sealing;
 mod users;
 
 use std::net::IpAddr;
@@ -16,6 +17,7 @@ use anabranch_proto::{AddressChange, AssociationConfig, EndpointConfig, StreamDi
 use anabranch_testnet::PathMtu;
 
 pub(crate) use draw::Draw;
+pub use sealing::{Admits, Sealing};
 
 /// How associations are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +182,8 @@ pub struct Options {
     pub send_errors: Probability,
     /// Probability that a router drops a packet with 'destination unreachable'.
     pub unreachable: Probability,
+    /// Sealed paths between the nodes.
+    pub sealing: Option<Sealing>,
 }
 
 impl Options {
@@ -251,6 +255,7 @@ impl Options {
             lateness: Duration::ZERO,
             send_errors: Probability::ZERO,
             unreachable: Probability::ZERO,
+            sealing: None,
         }
     }
 

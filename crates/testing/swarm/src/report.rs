@@ -73,6 +73,18 @@ pub struct Report {
     pub window_probes: u64,
     /// Changes of a path's state.
     pub path_changes: u64,
+    /// Datagrams that seals sent.
+    pub sealed: u64,
+    /// Handshakes begun or repeated.
+    pub hellos: u64,
+    /// Handshakes answered.
+    pub welcomes: u64,
+    /// Requests of a server under load to prove an address.
+    pub cookies: u64,
+    /// Datagrams to addresses that the client never had.
+    pub astray: u64,
+    /// Outer addresses that uplinks had after their first ones.
+    pub moves: u64,
 }
 
 impl Report {
@@ -115,14 +127,20 @@ impl Report {
             timeouts,
             fast_recoveries,
             window_probes,
-            path_changes
+            path_changes,
+            sealed,
+            hellos,
+            welcomes,
+            cookies,
+            astray,
+            moves
         );
     }
 }
 
 impl Report {
     /// Every total with its name. The components of a total are indented below it.
-    pub fn totals(&self) -> [(&'static str, u64); 33] {
+    pub fn totals(&self) -> [(&'static str, u64); 39] {
         [
             ("runs", self.runs),
             ("virtual seconds", self.seconds),
@@ -157,6 +175,12 @@ impl Report {
             ("fast recoveries", self.fast_recoveries),
             ("window probes", self.window_probes),
             ("path state changes", self.path_changes),
+            ("sealed datagrams sent", self.sealed),
+            ("  hellos", self.hellos),
+            ("  welcomes", self.welcomes),
+            ("  cookies", self.cookies),
+            ("  to addresses of others", self.astray),
+            ("outer addresses changed", self.moves),
         ]
     }
 }

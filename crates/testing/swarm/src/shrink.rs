@@ -18,14 +18,13 @@ pub struct Shrunk {
     pub runs: u32,
 }
 
-/// Finds fewer faults and messages with which the run of `seed` fails in the same way.
+/// Finds fewer faults and messages with which a run with these options fails in the same way.
 ///
 /// It first tries to turn off all faults of a kind together, then single ones, until none can be
 /// removed. Then it halves the messages. `limit` bounds the number of runs.
-pub fn shrink(seed: u64, failure: Failure, limit: u32) -> Shrunk {
-    let all = Options::draw(seed);
+pub fn shrink(all: &Options, failure: Failure, limit: u32) -> Shrunk {
     let messages = all.traffic.iter().map(|traffic| traffic.messages).max().unwrap_or(0);
-    let mut search = Search { seed, failure, messages, runs: 0, limit };
+    let mut search = Search { all, failure, messages, runs: 0, limit };
     let mut items = all.faults();
     if search.fails(&[], messages) {
         items.clear();
@@ -55,22 +54,22 @@ pub fn shrink(seed: u64, failure: Failure, limit: u32) -> Shrunk {
     }
 }
 
-struct Search {
-    seed: u64,
+struct Search<'a> {
+    all: &'a Options,
     failure: Failure,
     messages: u32,
     runs: u32,
     limit: u32,
 }
 
-impl Search {
+impl Search<'_> {
     /// Whether the run still fails in the same way.
     fn fails(&mut self, items: &[Item], messages: u32) -> bool {
         if self.runs >= self.limit {
             return false;
         }
         self.runs += 1;
-        let mut options = Options::draw(self.seed);
+        let mut options = self.all.clone();
         options.keep_only(&Only::from(items));
         options.limit_messages(messages);
         match attempt(options, false) {

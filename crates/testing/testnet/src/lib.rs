@@ -11,10 +11,12 @@
 
 pub mod craft;
 mod datagram;
+mod layer;
 mod network;
 pub mod pump;
 mod trace;
 
 pub use datagram::{Datagram, Sight, Verdict};
+pub use layer::Layer;
 pub use network::{Network, Node, PathMtu};
 pub use trace::Trace;

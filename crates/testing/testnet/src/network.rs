@@ -1,5 +1,7 @@
 //! Nodes, links between their addresses, and virtual time.
 
+mod below;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
@@ -14,7 +16,7 @@ use anabranch_wire::{Packet, kind};
 use bytes::Bytes;
 
 use crate::pump::{self, Batch};
-use crate::{Datagram, Sight, Trace, Verdict};
+use crate::{Datagram, Layer, Sight, Trace, Verdict};
 
 /// A host: one endpoint with its addresses.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Node {
     /// old one.
     pub udp_port: u16,
     encapsulation: Encapsulation,
+    /// Bytes that a layer below adds to each packet.
+    shim: usize,
 }
 
 /// Largest IP packet of one direction of a path.
@@ -62,6 +66,7 @@ pub struct Network {
     fallback: LinkConfig,
     seed: u64,
     script: Option<Script>,
+    layer: Option<Box<dyn Layer>>,
     /// Packets that a script delays, and ICMP messages in flight.
     later: BTreeMap<(Instant, u64), Later>,
     sequence: u64,
@@ -116,6 +121,7 @@ impl Network {
             fallback,
             seed,
             script: None,
+            layer: None,
             later: BTreeMap::new(),
             sequence: 0,
             max_segments: 8,
@@ -141,7 +147,7 @@ impl Network {
         seed: [u8; 32],
         addresses: &[IpAddr],
     ) -> usize {
-        let encapsulation = config.encapsulation;
+        let (encapsulation, shim) = (config.encapsulation, usize::from(config.shim));
         let mut endpoint = Endpoint::new(config, seed);
         endpoint.set_local_addresses(self.now, addresses);
         let udp_port = if encapsulation == Encapsulation::Udp { 9899 } else { 0 };
@@ -151,6 +157,7 @@ impl Network {
             events: VecDeque::new(),
             udp_port,
             encapsulation,
+            shim,
         });
         let node = self.nodes.len() - 1;
         self.owners.extend(addresses.iter().map(|address| (*address, node)));
@@ -270,6 +277,7 @@ impl Network {
 
     /// Collects all output of all nodes, puts it on the network, and checks the invariants.
     pub fn settle(&mut self) {
+        self.carry_what_the_layer_has();
         for node in 0..self.nodes.len() {
             let mut rounds = 0;
             while let Some(batch) =
@@ -325,10 +333,12 @@ impl Network {
     /// Checks that packets which must not be fragmented are no larger than the path MTU, unless they probe it.
     fn check_mtu(&self, node: usize, batch: &Batch) {
         let (state, transmit) = (&self.nodes[node], &batch.transmit);
-        let overhead = state.encapsulation.overhead(transmit.remote);
+        let overhead = state.encapsulation.overhead(transmit.remote) + state.shim;
+        // What every path carries. An INIT ACK leaves before there is a path.
+        let least = if transmit.remote.is_ipv6() { 1280 } else { 576 };
         for packet in batch.packets() {
             let size = packet.len() + overhead;
-            if size <= 576 || crate::craft::has(&packet, kind::PAD) {
+            if size <= least || crate::craft::has(&packet, kind::PAD) {
                 continue;
             }
             let ids = state.endpoint.associations();
@@ -357,21 +367,7 @@ impl Network {
             }),
             _ => Verdict::Pass,
         };
-        let overhead = self.nodes[node].encapsulation.overhead(packet.to);
-        let size = packet.bytes.len() + overhead;
-        let mtu = self.wire(packet.from, packet.to).mtu;
-        if let Some(limit) = mtu
-            && packet.dont_fragment
-            && size > usize::from(limit.mtu)
-        {
-            self.trace.sent(self.now, node, &packet, "too big");
-            self.wire(packet.from, packet.to).too_big += 1;
-            if limit.icmp {
-                let (local, remote, quoted) = (packet.from, packet.to, packet.bytes);
-                let at = self.now + Duration::from_millis(1);
-                let kind = IcmpKind::PacketTooBig { mtu: limit.mtu };
-                self.after(at, Later::Icmp { node, local, remote, kind, quoted });
-            }
+        if self.layer.is_none() && self.is_too_big(node, &packet) {
             return;
         }
         if self.refuse(node, &packet) {
@@ -413,6 +409,31 @@ impl Network {
         }
     }
 
+    /// Whether a packet is larger than the path MTU. The router may report that.
+    fn is_too_big(&mut self, node: usize, packet: &Datagram) -> bool {
+        let size = packet.bytes.len() + self.nodes[node].encapsulation.overhead(packet.to);
+        let wire = self.wire(packet.from, packet.to);
+        let Some(limit) = wire.mtu.filter(|limit| size > usize::from(limit.mtu)) else {
+            return false;
+        };
+        if !packet.dont_fragment {
+            return false;
+        }
+        wire.too_big += 1;
+        if self.layer.is_some() {
+            self.trace.carried(self.now, node, packet, "too big");
+            return true;
+        }
+        self.trace.sent(self.now, node, packet, "too big");
+        if limit.icmp {
+            let (local, remote, quoted) = (packet.from, packet.to, packet.bytes.clone());
+            let at = self.now + Duration::from_millis(1);
+            let kind = IcmpKind::PacketTooBig { mtu: limit.mtu };
+            self.after(at, Later::Icmp { node, local, remote, kind, quoted });
+        }
+        true
+    }
+
     /// Refuses a packet at random, as the host or a router, and notifies the sender. Returns whether it was refused.
     fn refuse(&mut self, node: usize, packet: &Datagram) -> bool {
         if self.send_errors == Probability::ZERO && self.unreachable == Probability::ZERO {
@@ -425,6 +446,10 @@ impl Network {
             endpoint.handle_send_error(self.now, local, remote, &packet.bytes);
         } else if self.draws.chance(self.unreachable) {
             self.trace.sent(self.now, node, packet, "unreachable");
+            if self.layer.is_some() {
+                self.refused += 1;
+                return true;
+            }
             let soon = |told: &Instant| self.now < *told + self.unreachable_every;
             if !self.told.get(&local).is_some_and(soon) {
                 self.told.insert(local, self.now);
@@ -446,7 +471,7 @@ impl Network {
     }
 
     /// Offers a packet to its link, and then the packet that waited for it.
-    fn launch(&mut self, packet: Datagram) {
+    fn carry(&mut self, packet: Datagram) {
         let held = self.wire(packet.from, packet.to).held.take();
         self.offer(packet);
         if let Some((_, held)) = held {
@@ -471,10 +496,16 @@ impl Network {
         self.nodes[node].endpoint.handle_batch(self.now, &received, packet.bytes);
     }
 
+    /// When an endpoint wakes next.
+    pub fn next_of_endpoints(&self) -> Option<Instant> {
+        self.nodes.iter().filter_map(|node| node.endpoint.next_deadline()).min()
+    }
+
     /// The time of the next event.
     pub fn next(&self) -> Option<Instant> {
-        let late = |node: &Node| Some(node.endpoint.next_deadline()? + self.lateness);
-        let deadlines = self.nodes.iter().filter_map(late);
+        let layer = self.layer.as_ref().and_then(|layer| layer.next_deadline());
+        let deadlines = self.nodes.iter().filter_map(|node| node.endpoint.next_deadline());
+        let deadlines = deadlines.chain(layer).map(|deadline| deadline + self.lateness);
         let links = self.wires.values().filter_map(|wire| wire.link.next_deadline());
         let held = self.wires.values().filter_map(|wire| wire.held.as_ref().map(|held| held.0));
         let later = self.later.keys().next().map(|(at, _)| *at);
@@ -516,6 +547,7 @@ impl Network {
         let released: Vec<_> = self.wires.values_mut().filter_map(waited).collect();
         released.into_iter().for_each(|(_, packet)| self.offer(packet));
         self.arrivals();
+        self.expire_layer();
         for node in &mut self.nodes {
             if node.endpoint.next_deadline().is_some_and(|d| d + self.lateness <= now) {
                 pump::expire(&mut node.endpoint, now);
@@ -547,10 +579,23 @@ impl Network {
 
     fn deliver_batch(&mut self, batch: &mut Vec<Datagram>) {
         let Some(first) = batch.first() else { return };
-        if let Some(&node) = self.owners.get(&first.to) {
-            let received = first.received();
+        let received = first.received();
+        let whole = || -> Bytes {
             let bytes: Vec<u8> = batch.iter().flat_map(|packet| packet.bytes.to_vec()).collect();
-            self.nodes[node].endpoint.handle_batch(self.now, &received, bytes.into());
+            bytes.into()
+        };
+        if let Some(layer) = &mut self.layer {
+            if let Some(node) = layer.host(first.to) {
+                let opened = layer.receive(self.now, node, &received, whole());
+                // The layer answers before the endpoint does.
+                self.carry_what_the_layer_has();
+                if let Some((received, bytes)) = opened {
+                    self.nodes[node].endpoint.handle_batch(self.now, &received, bytes);
+                }
+                self.settle();
+            }
+        } else if let Some(&node) = self.owners.get(&first.to) {
+            self.nodes[node].endpoint.handle_batch(self.now, &received, whole());
             self.settle();
         }
         batch.clear();

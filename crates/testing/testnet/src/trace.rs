@@ -80,6 +80,20 @@ impl Trace {
         }
     }
 
+    /// Records a datagram of a layer below the endpoints. Its content is not part of the hash, because the algorithm of a
+    /// layer may depend on the processor.
+    pub(crate) fn carried(&mut self, now: Instant, node: usize, datagram: &Datagram, fate: &str) {
+        self.word(now.as_nanos());
+        self.bytes(datagram.from.to_string().as_bytes());
+        self.bytes(datagram.to.to_string().as_bytes());
+        self.word(datagram.bytes.len() as u64);
+        if self.print || self.text.is_some() {
+            let (from, to, len) = (datagram.from, datagram.to, datagram.bytes.len());
+            let fate = if fate.is_empty() { String::new() } else { format!(" [{fate}]") };
+            self.line(format!("{now:?} {node} {from} > {to} {len}{fate} sealed"));
+        }
+    }
+
     /// Adds a note about another event.
     pub fn note(&mut self, now: Instant, what: std::fmt::Arguments<'_>) {
         self.word(now.as_nanos());

@@ -54,6 +54,48 @@ fn a_few_hundred_seeds() {
     assert!(missing.len() <= 15, "rare branches that 300 runs do not reach: {missing:#?}");
 }
 
+fn sealed_seed(seed: u64) -> Report {
+    println!("seed {seed}; replay it with");
+    println!("  cargo run -p anabranch-cli -- swarm --sealed --seed {seed} --runs 1 --trace");
+    let mut options = Options::draw(seed);
+    options.seal();
+    run(options, false)
+}
+
+#[test]
+fn a_few_sealed_seeds() {
+    let mut total = Report::default();
+    (0..100).for_each(|number| total.add(&sealed_seed(number)));
+    println!("{total}");
+    let occurred = [
+        ("handshakes", total.hellos),
+        ("keys replaced", total.welcomes.saturating_sub(2 * total.runs)),
+        ("cookies", total.cookies),
+        ("datagrams to others", total.astray),
+        ("moves", total.moves),
+        ("losses", total.lost),
+        ("large datagrams", total.too_big),
+        ("damage", total.corrupted),
+        ("forged datagrams", total.forged),
+        ("reboots", total.reboots),
+        ("vanished uplinks", total.vanished),
+        ("byte streams", total.byte_streams),
+        ("graceful ends", total.graceful),
+    ];
+    for (what, count) in occurred {
+        assert!(count > 0, "no {what} in 100 runs");
+    }
+    assert_eq!(seed(0).sealed, 0);
+}
+
+#[test]
+fn what_sealed_runs_have_found() {
+    // A late copy of the INIT of a server ended the association: seven of its addresses cannot be reached.
+    for number in [277, 371] {
+        sealed_seed(number);
+    }
+}
+
 #[test]
 fn what_random_runs_have_found() {
     // A slow path was allowed to carry data again by time alone, and nothing woke the association then.

@@ -51,6 +51,9 @@ pub(crate) struct Swarm {
     /// Set an option of both ends in every run, whatever the seed says, unless it contradicts another one; repeatable
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
+    /// Put sealed paths between the endpoints and the network, with handshakes, keys that are replaced, and translators of addresses
+    #[arg(long)]
+    sealed: bool,
     /// Print what the seed stands for, and every packet and event of the run
     #[arg(long, conflicts_with_all = ["hours", "json"])]
     trace: bool,
@@ -145,6 +148,15 @@ impl Swarm {
         show(&done, seed, begin.elapsed(), json)
     }
 
+    /// What a seed stands for.
+    fn drawn(&self, seed: u64) -> Options {
+        let mut options = Options::draw(seed);
+        if self.sealed {
+            options.seal();
+        }
+        options
+    }
+
     /// Runs in each thread: takes the next seed until none is left.
     fn work(&self, campaign: &Campaign, limit: u64, end: Option<Instant>) {
         while !campaign.stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
@@ -153,7 +165,7 @@ impl Swarm {
                 return;
             }
             let seed = self.seed.wrapping_add(number);
-            let mut options = Options::draw(seed);
+            let mut options = self.drawn(seed);
             if let Some(only) = &self.only {
                 options.keep_only(only);
             }
@@ -189,6 +201,9 @@ impl Swarm {
     /// The smallest form of a failing run.
     fn finding(&self, seed: u64, failure: RunFailure) -> Finding {
         let mut replay = format!("anabranch swarm --seed {seed} --runs 1");
+        if self.sealed {
+            replay += " --sealed";
+        }
         // Do not shrink a run that the user has already restricted.
         let is_restricted =
             self.only.is_some() || self.messages.is_some() || !self.settings.is_empty();
@@ -206,7 +221,7 @@ impl Swarm {
             let place = failure.place;
             return Finding { seed, message, place, only: None, messages: None, replay };
         }
-        let shrunk = shrink(seed, failure, self.shrink);
+        let shrunk = shrink(&self.drawn(seed), failure, self.shrink);
         let (only, messages) = (shrunk.only.to_string(), shrunk.messages);
         replay += &format!(" --only {only} --messages {messages} --trace");
         Finding {

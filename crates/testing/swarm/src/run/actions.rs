@@ -22,6 +22,10 @@ pub(super) enum Action {
     Address(usize, usize, bool),
     Forge(usize),
     Rude,
+    /// An uplink with this number gets another outer address.
+    Move(usize),
+    /// This number of strangers begin a handshake with the sealed server.
+    Crowd(u32),
 }
 
 impl Run {
@@ -36,38 +40,7 @@ impl Run {
                 let same_port = self.options.reconnect.is_some_and(|(_, same)| same);
                 self.connect(node, same_port.then_some(PORTS[node]));
             }
-            Action::Reboot(node) => {
-                self.report.reboots += 1;
-                self.rebooted = true;
-                let mut seed = [node as u8 + 10; 32];
-                seed[..8].copy_from_slice(&self.options.seed.to_le_bytes());
-                let all = &self.options.addresses[node];
-                let after: Vec<IpAddr> = match &self.options.addresses_after {
-                    Some(left) => left.iter().map(|number| all[*number]).collect(),
-                    None => all.clone(),
-                };
-                self.net.set_addresses(node, &after);
-                if self.options.few_streams {
-                    self.options.configs[node].receiving.inbound_streams = 1;
-                }
-                let mut config = Self::endpoint(&self.options, node);
-                // Far apart, like random ones: if both handshakes had one tag (RFC 9260 section
-                // 5.2.1), late data would be taken for data of the new incarnation.
-                config.initial_tsn = config.initial_tsn.map(|tsn| tsn.wrapping_sub(1 << 20));
-                self.net.reboot(node, config, seed);
-                self.oracle.lost_state();
-                let user = &mut self.users[node];
-                user.ends.clear();
-                user.kept.clear();
-                if node == 1 || self.options.kind == Kind::Collision {
-                    self.listen(node);
-                }
-                if let Some((_, _, away)) = self.options.reboot
-                    && self.connects(node)
-                {
-                    self.schedule(now + away, Action::Connect(node));
-                }
-            }
+            Action::Reboot(node) => self.reboot(node),
             Action::Abort(node) => {
                 self.aborted = true;
                 for id in self.open(node) {
@@ -91,6 +64,57 @@ impl Run {
             Action::Address(node, number, usable) => self.address(node, number, usable),
             Action::Forge(node) => self.forge(node),
             Action::Rude => self.rude(),
+            Action::Move(uplink) => {
+                self.sealed.iter().for_each(|sealed| sealed.translate_anew(uplink));
+            }
+            Action::Crowd(count) => {
+                let sealed = self.sealed.iter();
+                let hellos = sealed.map(|sealed| sealed.crowd(now, count, &mut self.stranger));
+                let hellos: Vec<_> = hellos.flatten().collect();
+                hellos.into_iter().for_each(|hello| self.net.arrive(hello));
+            }
+        }
+    }
+
+    /// A node loses its state.
+    fn reboot(&mut self, node: usize) {
+        let now = self.net.now();
+        self.report.reboots += 1;
+        self.rebooted = true;
+        let mut seed = [node as u8 + 10; 32];
+        seed[..8].copy_from_slice(&self.options.seed.to_le_bytes());
+        let all = &self.options.addresses[node];
+        let after: Vec<IpAddr> = match &self.options.addresses_after {
+            Some(left) => left.iter().map(|number| all[*number]).collect(),
+            None => all.clone(),
+        };
+        match &self.sealed {
+            Some(sealed) => {
+                sealed.reboot(now, node, &after);
+                self.addresses[node] = sealed.addresses(node);
+                self.net.set_addresses(node, &sealed.present(node));
+            }
+            None => self.net.set_addresses(node, &after),
+        }
+        if self.options.few_streams {
+            self.options.configs[node].receiving.inbound_streams = 1;
+        }
+        let mut config = Self::endpoint(&self.options, node);
+        // Far apart, like random ones: if both handshakes had one tag (RFC 9260 section
+        // 5.2.1), late data would be taken for data of the new incarnation.
+        config.initial_tsn = config.initial_tsn.map(|tsn| tsn.wrapping_sub(1 << 20));
+        self.net.reboot(node, config, seed);
+        self.oracle.lost_state();
+        let user = &mut self.users[node];
+        user.ends.clear();
+        user.kept.clear();
+        if node == 1 || self.options.kind == Kind::Collision {
+            self.listen(node);
+        }
+        if let Some((_, _, away)) = self.options.reboot
+            && self.connects(node)
+        {
+            self.schedule(now + away, Action::Connect(node));
         }
     }
 
@@ -103,7 +127,15 @@ impl Run {
             self.net.set_up(local, remote, usable);
             self.net.set_up(remote, local, usable);
         }
-        self.net.node_mut(node).endpoint.handle_local_address(now, local, usable);
+        let seen = match &self.sealed {
+            None => true,
+            // A server uses all of its virtual addresses, whatever its real ones are.
+            Some(sealed) => node == 0 && sealed.set_uplink(now, number, usable),
+        };
+        if seen {
+            let local = self.addresses[node][number];
+            self.net.node_mut(node).endpoint.handle_local_address(now, local, usable);
+        }
     }
 
     /// Whether a node starts associations.
@@ -118,12 +150,12 @@ impl Run {
     }
 
     fn connect(&mut self, node: usize, port: Option<u16>) {
-        let mut remotes = self.options.addresses[1 - node].clone();
+        let mut remotes = self.addresses[1 - node].clone();
         if let (0, true, Some(last)) = (node, self.options.twice, remotes.pop()) {
             self.connect_to(node, port, vec![last]);
             remotes.truncate(1);
         } else {
-            remotes = self.options.addresses[1 - node].clone();
+            remotes = self.addresses[1 - node].clone();
         }
         if let (0, Some(place)) = (node, self.options.other_host) {
             let other = elsewhere(self.options.addresses[0][0]);

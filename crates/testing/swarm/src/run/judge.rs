@@ -165,6 +165,15 @@ impl Run {
             self.report.reordered += stats.reordered;
             self.report.corrupted += stats.corrupted;
         }
+        if let Some(sealed) = &self.sealed {
+            let (totals, moves) = sealed.totals();
+            self.report.sealed = totals.datagrams;
+            self.report.hellos = totals.hellos;
+            self.report.welcomes = totals.welcomes;
+            self.report.cookies = totals.cookies;
+            self.report.astray = totals.astray;
+            self.report.moves = moves;
+        }
         self.report.delivered = self.oracle.delivered;
         self.report.bytes = self.oracle.delivered_bytes;
         self.report.in_parts = self.oracle.in_parts;

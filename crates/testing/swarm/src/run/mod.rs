@@ -22,6 +22,7 @@ use self::byte_streams::ByteUser;
 use crate::Report;
 use crate::options::{Draw, Options, Reader, Traffic};
 use crate::oracle::Oracle;
+use crate::sealed::SealedPaths;
 
 /// SCTP ports of node 0 and node 1.
 const PORTS: [u16; 2] = [5000, 7];
@@ -36,6 +37,12 @@ fn elsewhere(like: IpAddr) -> IpAddr {
 
 /// Virtual time within which everything must have ended after the network is healthy.
 const PATIENCE: Duration = Duration::from_secs(20_000);
+
+/// Virtual time without events of endpoints after which no seal causes one.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Virtual time after which a sealed server has forgotten a silent client.
+const GUEST_LIFE: Duration = Duration::from_secs(20 * 60);
 
 /// Maximum number of steps in a run; the longest of 3,000 runs needs 190,800.
 const STEPS: u64 = 2_000_000;
@@ -72,6 +79,9 @@ struct User {
 struct Run {
     options: Options,
     net: Network,
+    /// Addresses of both nodes as their endpoints see them, one for each path.
+    addresses: [Vec<IpAddr>; 2],
+    sealed: Option<SealedPaths>,
     oracle: Oracle,
     users: [User; 2],
     byte_users: Option<[ByteUser; 2]>,
@@ -221,13 +231,34 @@ impl Run {
             }
         }
         self.wait_for_silence();
+        assert_eq!(self.net.next_of_endpoints(), None, "a timer runs forever");
+        if let Some(sealed) = &self.sealed {
+            // A server forgets a client that is gone.
+            sealed.close_client();
+            let limit = self.net.now() + GUEST_LIFE;
+            while self.step(limit) {}
+        }
         assert_eq!(self.net.next(), None, "a timer runs forever");
     }
 
-    /// Runs until there are no more events, or the time is up.
+    /// Runs until there are no more events, or the time is up. Seals keep their paths open, so with them it is silent when
+    /// the endpoints are.
     fn wait_for_silence(&mut self) {
         let limit = self.net.now() + PATIENCE;
-        while self.step(limit) {}
+        let mut since: Option<Instant> = None;
+        while self.step(limit) {
+            if self.sealed.is_none() {
+                continue;
+            }
+            let now = self.net.now();
+            since = match self.net.next_of_endpoints() {
+                Some(_) => None,
+                None => since.or(Some(now)),
+            };
+            if since.is_some_and(|since| now >= since + SILENCE) {
+                break;
+            }
+        }
     }
 
     /// Advances to the next event, but not beyond `limit`.

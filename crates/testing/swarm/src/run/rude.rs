@@ -1,7 +1,7 @@
 //! A peer that violates the protocol: it sets up an association correctly and then sends forbidden
 //! packets. They may affect only its own association.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use anabranch_proto::{AssociationId, Event, Notification, Received};
 use anabranch_testnet::{craft, pump};
@@ -21,8 +21,12 @@ impl Run {
     /// It connects to node 1, misbehaves, and aborts.
     pub(super) fn rude(&mut self) {
         self.net.settle();
-        let to = self.options.addresses[1][0];
-        let from = elsewhere(to);
+        let to = self.addresses[1][0];
+        let from = match (&self.sealed, to) {
+            // Another client with the same path number.
+            (Some(_), IpAddr::V6(v6)) => Ipv6Addr::from_bits(!v6.to_bits() ^ 0xff).into(),
+            _ => elsewhere(to),
+        };
         self.take(from, to, 0, |packet| {
             packet.chunk(&Chunk::Init(Init {
                 initiate_tag: TAG,

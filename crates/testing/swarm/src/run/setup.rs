@@ -13,14 +13,19 @@ use super::{Action, Run, User, elsewhere};
 use crate::Report;
 use crate::options::{Draw, Kind, Options, Reader};
 use crate::oracle::Oracle;
+use crate::sealed::SealedPaths;
 
 /// Random stream for the packets of a third party.
 const STRANGER: u64 = 98;
 
 impl Run {
     pub(super) fn new(options: Options, print: bool) -> Self {
-        let net = Self::network(&options, print);
+        let (net, sealed) = Self::network(&options, print);
         let start = net.now();
+        let addresses = [0, 1].map(|node| match &sealed {
+            Some(sealed) => sealed.addresses(node),
+            None => options.addresses[node].clone(),
+        });
         let byte_users = options.byte_streams.as_ref().map(|traffic| {
             [0, 1].map(|node| {
                 let buffer = options.configs[node].receiving.first_receive_buffer();
@@ -30,6 +35,8 @@ impl Run {
         let mut run = Self {
             stranger: Draw(Rng::stream(options.seed, STRANGER)),
             net,
+            addresses,
+            sealed,
             oracle: Oracle::default(),
             users: [0, 1].map(|node| User::new(&options, node, start)),
             byte_users,
@@ -48,8 +55,8 @@ impl Run {
         run
     }
 
-    /// Creates the nodes and the links between them.
-    fn network(options: &Options, print: bool) -> Network {
+    /// Creates the nodes, the links between them, and the seal, if there is one.
+    fn network(options: &Options, print: bool) -> (Network, Option<SealedPaths>) {
         let fallback = LinkConfig::new().loss(Loss::Uniform(Probability::ONE));
         let mut net = Network::new(fallback, options.seed);
         net.max_segments = options.max_segments;
@@ -60,12 +67,18 @@ impl Run {
         if print {
             net.trace.print();
         }
-        for node in 0..2 {
-            net.add_node(
-                Self::endpoint(options, node),
-                endpoint_seed(options, node as u8),
-                Self::first_addresses(options, node),
-            );
+        let first = [0, 1].map(|node| Self::first_addresses(options, node));
+        let sealed = SealedPaths::new(options, net.now(), first);
+        for (node, first) in first.iter().enumerate() {
+            let config = Self::endpoint(options, node);
+            let addresses = match &sealed {
+                Some(sealed) => sealed.present(node),
+                None => first.to_vec(),
+            };
+            net.add_node(config, endpoint_seed(options, node as u8), &addresses);
+        }
+        if let Some(sealed) = &sealed {
+            net.set_layer(sealed.clone());
         }
         if options.other_host.is_some() {
             add_other_host(&mut net, options);
@@ -79,7 +92,7 @@ impl Run {
                 if first { Verdict::Delay(by) } else { Verdict::Pass }
             });
         }
-        net
+        (net, sealed)
     }
 
     /// Options of a node's endpoint. Node 0 has a route to another host if it is to try that.
@@ -185,6 +198,12 @@ fn actions(options: &Options, start: Instant) -> Vec<(Instant, Action)> {
     }
     for (node, at) in &options.forged {
         actions.push((start + *at, Action::Forge(*node)));
+    }
+    if let Some(sealing) = &options.sealing {
+        let moves = sealing.moves.iter();
+        actions.extend(moves.map(|(uplink, at)| (start + *at, Action::Move(*uplink))));
+        let crowds = sealing.crowds.iter();
+        actions.extend(crowds.map(|(count, at)| (start + *at, Action::Crowd(*count))));
     }
     actions.extend(options.rude.iter().map(|at| (start + *at, Action::Rude)));
     // The sort is stable: actions at the same time keep the order above.

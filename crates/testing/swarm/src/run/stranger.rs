@@ -33,6 +33,11 @@ impl Run {
     pub(super) fn forge(&mut self, node: usize) {
         let now = self.net.now();
         self.report.forged += 1;
+        if let Some(sealed) = &self.sealed {
+            let forged = sealed.forge(node, &mut self.stranger);
+            forged.into_iter().for_each(|datagram| self.net.arrive(datagram));
+            return;
+        }
         let draw = &mut self.stranger;
         let path = draw.0.below(self.options.addresses[node].len() as u64) as usize;
         let (from, to) =

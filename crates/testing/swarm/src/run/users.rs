@@ -57,7 +57,7 @@ impl Run {
             let endpoint = &mut self.net.node_mut(node).endpoint;
             let Some(mut association) = endpoint.association_mut(now, id) else { continue };
             // An error for a missing path is also a valid answer.
-            let peer = &self.options.addresses[1 - node];
+            let peer = &self.addresses[1 - node];
             match whim {
                 Whim::Primary(number) => drop(association.set_primary(peer[number])),
                 Whim::Heartbeat(number) => drop(association.request_heartbeat(now, peer[number])),
@@ -74,7 +74,7 @@ impl Run {
                     let _ = association.reset_association(now);
                 }
                 Whim::Address(change, number) => {
-                    let local = self.options.addresses[node][number];
+                    let local = self.addresses[node][number];
                     let _ = match change {
                         AddressChange::Added => association.add_address(now, local),
                         AddressChange::Removed => association.remove_address(now, local),
