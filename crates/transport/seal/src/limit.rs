@@ -41,11 +41,14 @@ impl Meter {
 
     /// Whether one more is allowed, which then counts.
     fn take(&mut self, now: Instant) -> bool {
-        let most = self.rate.interval * (self.rate.burst - 1);
+        let Rate { interval, burst } = self.rate;
+        // If the clock has gone back, it must not stay full until the old time comes again.
+        self.filled_until = self.filled_until.min(now + interval * burst);
+        let most = interval * (burst - 1);
         if self.filled_until.saturating_since(now) > most {
             return false;
         }
-        self.filled_until = self.filled_until.max(now) + self.rate.interval;
+        self.filled_until = self.filled_until.max(now) + interval;
         true
     }
 }
@@ -134,6 +137,9 @@ mod tests {
         assert_eq!(count(Instant::from_millis(20)), 1);
         assert_eq!(count(Instant::from_millis(60)), 2);
         assert_eq!(count(Instant::from_secs(100)), 32);
+        // The clock goes back.
+        assert_eq!(count(Instant::from_secs(50)), 0);
+        assert_eq!(count(Instant::from_secs(50) + UNPROVED.interval * 3), 3);
     }
 
     #[test]

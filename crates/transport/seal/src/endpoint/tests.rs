@@ -38,6 +38,8 @@ struct World {
     astray: BTreeMap<SocketAddr, usize>,
     /// Hellos are lost.
     loses_hellos: bool,
+    /// How far the clocks of the client and the server are ahead of [`now`](Self::now).
+    ahead: [Duration; 2],
 }
 
 impl World {
@@ -54,11 +56,32 @@ impl World {
         let (near_got, far_got, seen) = (Vec::new(), Vec::new(), Vec::new());
         let (astray, loses_hellos) = (BTreeMap::new(), false);
         let client = None;
-        Self { now, near, far, outside, near_got, far_got, client, seen, astray, loses_hellos }
+        let ahead = [Duration::ZERO; 2];
+        Self {
+            now,
+            near,
+            far,
+            outside,
+            near_got,
+            far_got,
+            client,
+            seen,
+            astray,
+            loses_hellos,
+            ahead,
+        }
     }
 
     fn open() -> Self {
         Self::new(1, Allow::Any, None)
+    }
+
+    fn near_now(&self) -> Instant {
+        self.now + self.ahead[0]
+    }
+
+    fn far_now(&self) -> Instant {
+        self.now + self.ahead[1]
     }
 
     /// Sends a packet of the layer above from the client.
@@ -67,7 +90,8 @@ impl World {
         let from = self.near.network().address(path);
         let mut out = Vec::new();
         let size = content.len();
-        let sealed = self.near.seal(self.now, (from.into(), to.into()), content, size, &mut out)?;
+        let sealed =
+            self.near.seal(self.near_now(), (from.into(), to.into()), content, size, &mut out)?;
         if let Sealed::Send { route, .. } = &sealed {
             self.carry_to_server(route, &out);
         }
@@ -79,7 +103,7 @@ impl World {
         let client = self.client.unwrap_or(self.far.network());
         let addresses = (self.far.network().address(path).into(), client.address(path).into());
         let mut out = Vec::new();
-        let sealed = self.far.seal(self.now, addresses, content, content.len(), &mut out)?;
+        let sealed = self.far.seal(self.far_now(), addresses, content, content.len(), &mut out)?;
         if let Sealed::Send { route, .. } = &sealed {
             self.carry_to_client(route, &out);
         }
@@ -99,7 +123,7 @@ impl World {
         let route = Route { socket: 0, local: None, remote: source };
         let mut buffer = datagram.to_vec();
         let size = buffer.len();
-        if let Some(opened) = self.far.open(self.now, &route, &mut buffer, size) {
+        if let Some(opened) = self.far.open(self.far_now(), &route, &mut buffer, size) {
             let (network, path) = VirtualNetwork::split(opened.remote.into()).unwrap();
             assert_eq!(opened.local, self.far.network().address(path));
             self.client = Some(network);
@@ -121,7 +145,7 @@ impl World {
         let route = Route { socket: usize::from(path) * 2, local: None, remote: server() };
         let mut buffer = datagram.to_vec();
         let size = buffer.len();
-        if let Some(opened) = self.near.open(self.now, &route, &mut buffer, size) {
+        if let Some(opened) = self.near.open(self.near_now(), &route, &mut buffer, size) {
             let (_, path) = VirtualNetwork::split(opened.remote.into()).unwrap();
             self.near_got.push((path, buffer[..opened.len].to_vec()));
         }
@@ -148,13 +172,18 @@ impl World {
         let end = self.now + time;
         self.settle();
         loop {
-            let next = [self.near.next_deadline(), self.far.next_deadline()];
+            let next = [(&self.near, self.ahead[0]), (&self.far, self.ahead[1])];
+            let next = next.map(|(endpoint, ahead)| {
+                endpoint
+                    .next_deadline()
+                    .map(|at| Instant::ZERO + at.saturating_since(Instant::ZERO + ahead))
+            });
             let Some(next) = next.into_iter().flatten().min().filter(|next| *next <= end) else {
                 break;
             };
             self.now = self.now.max(next);
-            self.near.handle_timeout(self.now);
-            self.far.handle_timeout(self.now);
+            self.near.handle_timeout(self.near_now());
+            self.far.handle_timeout(self.far_now());
             self.settle();
         }
         self.now = end;
@@ -213,6 +242,85 @@ fn nothing_can_be_read_and_nothing_is_accepted_twice() {
     for path in 0..2 {
         assert_eq!(world.far_route(path), world.outside.get(&path).copied());
     }
+}
+
+impl World {
+    /// A record of the client with this content, which is not delivered.
+    fn record(&mut self, content: &[u8]) -> Vec<u8> {
+        let to = VirtualNetwork::of(&secret(2).public(), 0).address(0);
+        let addresses = (self.near.network().address(0).into(), to.into());
+        let mut out = Vec::new();
+        let sealed = self.near.seal(self.near_now(), addresses, content, content.len(), &mut out);
+        assert!(matches!(sealed, Ok(Sealed::Send { .. })), "{sealed:?}");
+        out
+    }
+
+    /// What is visible of the server's state: its paths, what it has to send, and what it has received.
+    fn state_of_server(&mut self) -> (Vec<PathStatus>, Option<Transmit>, usize, usize) {
+        let transmit = self.far.poll_transmit();
+        (self.far.paths(), transmit, self.far_got.len(), self.far.words.len())
+    }
+}
+
+/// Every byte of a record matters: its word, kind, path number, number, content and tag. So does its length.
+#[test]
+fn a_record_that_was_altered_anywhere_changes_nothing() {
+    let mut world = World::connected();
+    let stranger = ([192, 0, 2, 66], 53).into();
+    let record = world.record(&[7; 40]);
+    let before = world.state_of_server();
+    for index in 0..record.len() {
+        for bit in 0..8 {
+            let mut altered = record.clone();
+            altered[index] ^= 1 << bit;
+            world.deliver_to_server(stranger, &altered);
+            assert_eq!(world.state_of_server(), before, "bit {bit} of byte {index}");
+        }
+        world.deliver_to_server(stranger, &record[..index]);
+        let longer = [&record[..], &vec![0; index + 1]].concat();
+        world.deliver_to_server(stranger, &longer);
+        assert_eq!(world.state_of_server(), before, "length {index}");
+    }
+    world.deliver_to_server(world.outside[&0], &record);
+    assert_eq!(world.far_got, [(0, vec![7; 40])]);
+}
+
+/// Records of another session, whose keys somebody else knows, with the word of this one; and this one's on another path.
+#[test]
+fn records_under_other_keys_change_nothing() {
+    let (mut world, mut other) = (World::connected(), World::connected());
+    other.near = Endpoint::connecting(secret(5), [5; 32]);
+    other.near.add_host(secret(2).public(), vec![server()], None);
+    other.near.set_uplink(other.now, 0, V4);
+    other.send(0, b"first").unwrap();
+    other.pass(Duration::from_secs(1));
+    let before = world.state_of_server();
+    let word = world.record(b"own")[..4].to_vec();
+    for number in 0..200u32 {
+        let mut foreign = other.record(&number.to_be_bytes());
+        foreign[..4].copy_from_slice(&word);
+        world.deliver_to_server(world.outside[&0], &foreign);
+        let mut moved = world.record(&number.to_be_bytes());
+        moved[4] ^= 1;
+        world.deliver_to_server(world.outside[&1], &moved);
+    }
+    assert_eq!(world.state_of_server(), before);
+}
+
+/// A record may be late by as many others as the window has, and no more.
+#[test]
+fn records_are_reordered_within_the_window() {
+    let mut world = World::connected();
+    let (early, late) = (world.record(b"beyond"), world.record(b"within"));
+    for _ in 2..crate::replay::WINDOW {
+        world.record(b"lost");
+    }
+    let last = world.record(b"last");
+    let outside = world.outside[&0];
+    for record in [&last, &early, &late, &late] {
+        world.deliver_to_server(outside, record);
+    }
+    assert_eq!(world.far_got, [(0, b"last".to_vec()), (0, b"within".to_vec())]);
 }
 
 #[test]
@@ -394,6 +502,51 @@ fn keys_that_are_used_up_are_replaced_as_soon_as_a_handshake_is_possible() {
         world.pass(Duration::from_secs(1));
     }
     assert!(last.is_ok(), "{last:?}");
+}
+
+/// Either clock jumps, in both directions: data goes on, and a new client gets in. A suspended laptop looks like a server
+/// whose clock jumps forward.
+#[test]
+fn clocks_may_jump() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    for (side, to) in [(0, 0), (0, 5), (1, 0), (1, 5)] {
+        let mut world = World::open();
+        world.ahead = [HOUR * 2; 2];
+        (0..2).for_each(|path| world.near.set_uplink(world.near_now(), path, V4));
+        world.send(0, b"first").unwrap();
+        world.pass(Duration::from_secs(1));
+        world.ahead[side] = HOUR * to;
+        for _ in 0..20 {
+            let _ = world.send(0, b"on");
+            let _ = world.answer(0, b"and on");
+            world.pass(Duration::from_secs(1));
+        }
+        assert!(world.far_got.len() > 10 && world.near_got.len() > 10, "{side} {to}");
+        let mut other = World::new(5, Allow::Any, None);
+        std::mem::swap(&mut other.far, &mut world.far);
+        (other.now, other.ahead) = (world.now, world.ahead);
+        (0..2).for_each(|path| other.near.set_uplink(other.near_now(), path, V4));
+        other.send(0, b"a new one").unwrap();
+        other.pass(Duration::from_secs(1));
+        assert_eq!(other.far_got, [(0, b"a new one".to_vec())], "{side} {to}");
+    }
+}
+
+#[test]
+fn a_revoked_key_gets_no_answer() {
+    let mut world = World::new(1, Allow::Keys([secret(1).public()].into()), None);
+    world.send(0, b"first").unwrap();
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.far_got.len(), 1);
+    world.far.revoke(&secret(1).public());
+    world.seen.clear();
+    for _ in 0..30 {
+        let _ = world.send(0, b"anybody there?");
+        assert_eq!(world.answer(0, b"no"), Err(SealError::NoPeer));
+        world.pass(Duration::from_secs(1));
+    }
+    assert!(world.seen.len() > 30 && world.seen.iter().all(|(to_server, _)| *to_server));
+    assert!(world.far_got.len() == 1 && world.far.peers.is_empty() && world.far.words.is_empty());
 }
 
 #[test]
