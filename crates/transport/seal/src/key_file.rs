@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// The system refuses.
-    #[error("cannot use the key file {path}: {source}")]
+    #[error("cannot use the key file {path}: {source}{}", advice(source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -39,6 +39,16 @@ pub enum KeyFileError {
         /// What is wrong with it.
         source: ParseError,
     },
+}
+
+/// What to do about an error of the system, if it does not say so itself.
+pub(crate) fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "; make room there, or name another file"
+        }
+        _ => "",
+    }
 }
 
 impl SecretKey {

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::key_file::advice;
 use crate::keys::PublicKey;
 use crate::text::ParseError;
 
@@ -14,7 +15,7 @@ const MOST_BYTES: u64 = 16 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum KnownServersError {
     /// The system refuses.
-    #[error("cannot use the file of known servers {path}: {source}")]
+    #[error("cannot use the file of known servers {path}: {source}{}", advice(source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -101,8 +102,13 @@ impl KnownServers {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&self.path).map_err(io)?;
+        let before = file.metadata().map_err(io)?.len();
         // One call: lines of other processes do not get into this one.
-        file.write_all(format!("{name} {key}\n").as_bytes()).map_err(io)?;
+        if let Err(error) = file.write_all(format!("{name} {key}\n").as_bytes()) {
+            // With a part of a line, the whole file would be refused.
+            let _ = file.set_len(before);
+            return Err(io(error));
+        }
         self.servers.push((name.to_owned(), key));
         Ok(())
     }
