@@ -23,6 +23,7 @@ pub(crate) fn all() -> Vec<Attack> {
         endpoints_of_one_key(),
         questions(),
         unsent_answers(),
+        flood_during_a_session(),
         altered_records(),
         repeated_record(),
     ]
@@ -278,4 +279,36 @@ fn repeated_record() -> Attack {
         figure("bytes held", 4096, memory.most()),
     ];
     attack("one record 10,000 times, the first time from another address", figures)
+}
+
+/// Strangers begin handshakes while a client and the server exchange records.
+fn flood_during_a_session() -> Attack {
+    let (mut client, mut server, outside) = connected();
+    let back = Route { socket: 0, local: None, remote: SERVER };
+    let hellos: Vec<_> =
+        (0..1000).map(|seed| hello(&mut self::client(3, seed), after(0))).collect();
+    let to_client = SocketAddr::new(client.network().address(0).into(), 1);
+    let (mut memory, mut computed, mut lost) = (Memory::now(), 0_u64, 0_u64);
+    for (number, hello) in (0..).zip(&hellos) {
+        let now = after(1) + Duration::from_micros(100 * number);
+        open(&mut server, now, &from(100 + number as u32), hello);
+        while let Some(transmit) = server.poll_transmit() {
+            // A cookie is shorter than a welcome, which costs four Diffie-Hellman computations.
+            computed += u64::from(transmit.contents.len() == 64);
+        }
+        let request = send(&mut client, now, secret(2).public().remotes(1)[0], &[7; 1000]);
+        lost += u64::from(
+            !request.is_some_and(|(_, record)| open(&mut server, now, &outside, &record)),
+        );
+        let answer = send(&mut server, now, to_client, &[8; 1000]);
+        lost +=
+            u64::from(!answer.is_some_and(|(_, record)| open(&mut client, now, &back, &record)));
+        memory.grown();
+    }
+    let figures = [
+        figure("handshakes computed", 37, computed),
+        figure("of 2,000 records of the session lost", 0, lost),
+        figure("bytes held for each handshake", 16_384, memory.most() as u64 / computed.max(1)),
+    ];
+    attack("1,000 hellos in 0.1 s to a server that has a session", figures)
 }
