@@ -3,8 +3,11 @@
 
 mod common;
 
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Ended, Server, Site, run};
 
@@ -71,6 +74,85 @@ fn the_key_is_in_the_url_in_the_line_or_trusted_the_first_time() {
     assert_eq!(request["event"], "request");
     assert!(request["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{request}");
     assert_eq!(server.interrupt(), Some(0));
+}
+
+/// A translator of addresses between a client and a server that gives the client another outer address and port after each
+/// 150 packets, ten times.
+struct Roaming {
+    port: u16,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    packets: AtomicU64,
+    moves: AtomicU64,
+}
+
+impl Counts {
+    fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client is to have another address now.
+    fn is_due(&self) -> bool {
+        let packets = self.packets.load(Ordering::Relaxed);
+        packets >= 150 * (self.moves() + 1) && self.moves() < Roaming::MOVES
+    }
+}
+
+impl Roaming {
+    const MOVES: u64 = 10;
+
+    fn before(server: u16) -> Self {
+        let inner = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (port, counts) = (inner.local_addr().unwrap().port(), Arc::new(Counts::default()));
+        let this = Self { port, counts: counts.clone() };
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65_536];
+            let mut outer: Option<Arc<UdpSocket>> = None;
+            while let Ok((len, client)) = inner.recv_from(&mut buffer) {
+                counts.packets.fetch_add(1, Ordering::Relaxed);
+                if counts.is_due() {
+                    counts.moves.fetch_add(1, Ordering::Relaxed);
+                    outer = None;
+                }
+                let outer = outer.get_or_insert_with(|| Self::outer(&inner, &counts, client));
+                let _ = outer.send_to(&buffer[..len], ("127.0.0.1", server));
+            }
+        });
+        this
+    }
+
+    /// The next outer socket. What arrives there when it is no longer the last one is lost.
+    fn outer(inner: &Arc<UdpSocket>, counts: &Arc<Counts>, client: SocketAddr) -> Arc<UdpSocket> {
+        let number = counts.moves();
+        let address = SocketAddr::from(([127, 0, 7, number as u8 + 1], 0));
+        let outer = Arc::new(UdpSocket::bind(address).unwrap());
+        let (back, inner, counts) = (outer.clone(), inner.clone(), counts.clone());
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65_536];
+            while let Ok((len, _)) = back.recv_from(&mut buffer) {
+                if counts.moves() != number {
+                    return;
+                }
+                counts.packets.fetch_add(1, Ordering::Relaxed);
+                let _ = inner.send_to(&buffer[..len], client);
+            }
+        });
+        outer
+    }
+}
+
+#[test]
+fn a_download_survives_ten_changes_of_address_and_port() {
+    let (site, keys, server) = sealed(&[]);
+    let roaming = Roaming::before(server.udp_port().parse().unwrap());
+    let base = format!("sctp://127.0.0.1:8080;udp={};key={}", roaming.port, key(&server));
+    let fetched = get(&site, &base, keys.path(), &[]);
+    assert_eq!(fetched.code, Some(0), "{}", fetched.stderr);
+    site.assert_copied();
+    assert_eq!(roaming.counts.moves(), Roaming::MOVES);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Sealed paths through a translator of addresses, over real sockets.
 #![cfg(feature = "seal")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,6 +33,10 @@ struct State {
     packets: BTreeMap<IpAddr, usize>,
     /// Contents of all packets.
     seen: Vec<Vec<u8>>,
+    /// Packets are altered, repeated, cut short and held back.
+    meddles: bool,
+    /// The packets that are held back, by client and direction.
+    held: BTreeMap<(SocketAddr, bool), Vec<u8>>,
 }
 
 impl Translator {
@@ -48,7 +52,9 @@ impl Translator {
                     continue;
                 }
                 let outer = translator.outer(&inner, client).await;
-                let _ = outer.send_to(&buffer[..len], server).await;
+                for packet in translator.made_of(client, true, &buffer[..len]) {
+                    let _ = outer.send_to(&packet, server).await;
+                }
             }
         });
         this
@@ -61,13 +67,41 @@ impl Translator {
         state.cut.contains(&client)
     }
 
+    /// What is sent on in the place of a packet: all kinds of forged ones, and the packet itself, now or later.
+    fn made_of(&self, client: SocketAddr, to_server: bool, packet: &[u8]) -> Vec<Vec<u8>> {
+        let mut state = self.state.lock().unwrap();
+        if !state.meddles {
+            return vec![packet.to_vec()];
+        }
+        let (number, len) = (state.seen.len(), packet.len());
+        // The word, the kind, the path, the number, the content and the tag.
+        let places = [0, 4, 5, 11, 12, len / 2, len - 16, len - 1];
+        let place = places[number % places.len()].min(len - 1);
+        let mut altered = packet.to_vec();
+        altered[place] ^= 1 << (number / places.len() % 8);
+        let again = state.seen[number.saturating_sub(50)].clone();
+        let first = state.seen[number / 2].clone();
+        let (short, long) = (packet[..number % len].to_vec(), [packet, &[0]].concat());
+        let mut made = vec![altered, again, first, short, long];
+        // Each fourth one is overtaken by the next.
+        let way = (client, to_server);
+        if number.is_multiple_of(4) && !state.held.contains_key(&way) {
+            state.held.insert(way, packet.to_vec());
+        } else {
+            made.push(packet.to_vec());
+            made.extend(state.held.remove(&way));
+        }
+        made
+    }
+
     /// The outer socket of a client's address.
     async fn outer(&self, inner: &Arc<UdpSocket>, client: SocketAddr) -> Arc<UdpSocket> {
         let generation = self.state.lock().unwrap().generation;
         if let Some(outer) = self.state.lock().unwrap().outer.get(&(client, generation)) {
             return outer.clone();
         }
-        let outer = Arc::new(UdpSocket::bind("127.0.0.8:0").await.unwrap());
+        let address = SocketAddr::from(([127, 0, 8, generation as u8], 0));
+        let outer = Arc::new(UdpSocket::bind(address).await.unwrap());
         let (back, inner, translator) = (outer.clone(), inner.clone(), self.clone());
         tokio::spawn(async move {
             let mut buffer = vec![0; 65_536];
@@ -75,7 +109,9 @@ impl Translator {
                 // An outer address that was replaced leads nowhere.
                 let current = translator.state.lock().unwrap().generation == generation;
                 if current && !translator.loses(client.ip(), &buffer[..len]) {
-                    let _ = inner.send_to(&buffer[..len], client).await;
+                    for packet in translator.made_of(client, false, &buffer[..len]) {
+                        let _ = inner.send_to(&packet, client).await;
+                    }
                 }
             }
         });
@@ -211,19 +247,69 @@ async fn two_uplinks_behind_translators_carry_one_transfer_and_one_may_go() {
 }
 
 #[tokio::test]
-async fn addresses_may_change_and_nothing_can_be_read() {
+async fn addresses_and_ports_change_ten_times_in_a_transfer() {
     let setup = set_up(Allow::Any).await;
     let (client, _) = client(&setup.invitation, SecretKey::generate().unwrap());
     let (near, far) = connect(&setup, &client).await;
-    for _ in 0..3 {
-        setup.translator.rebind();
-        transfer(&near, &far, 50, |_| {}).await;
-        transfer(&far, &near, 50, |_| {}).await;
+    let translator = setup.translator.clone();
+    for (from, to) in [(&near, &far), (&far, &near)] {
+        transfer(from, to, 330, |block| {
+            if block > 0 && block % 30 == 0 {
+                translator.rebind();
+            }
+        })
+        .await;
     }
+    let state = translator.state.lock().unwrap();
+    assert_eq!(state.generation, 20);
+    let used: BTreeSet<_> = state.outer.keys().map(|(_, generation)| *generation).collect();
+    assert!(used.len() > 10, "{used:?}");
+}
+
+/// The SCTP packets of a capture.
+fn captured(file: &[u8]) -> Vec<&[u8]> {
+    let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let (mut packets, mut at) = (Vec::new(), 0);
+    while at + 12 <= file.len() {
+        // An enhanced packet block, with an IPv6 header, and perhaps one of UDP.
+        if word(at) == 6 {
+            let packet = &file[at + 28..at + 28 + word(at + 20)];
+            let header = if packet[6] == 17 { 48 } else { 40 };
+            packets.push(&packet[header..]);
+        }
+        at += word(at + 4);
+    }
+    packets
+}
+
+/// Somebody between the two reads all packets, alters, repeats, reorders and truncates them.
+#[tokio::test]
+async fn who_is_between_reads_nothing_and_changes_nothing() {
+    let setup = set_up(Allow::Any).await;
+    let capture = std::env::temp_dir().join(format!("anabranch-sealed-{}", std::process::id()));
+    let uplinks = [0, 1].map(|number| Uplink::address(uplink(number)));
+    let seal = Seal::connect(SecretKey::generate().unwrap(), &setup.invitation).uplinks(uplinks);
+    let client = Endpoint::builder().seal(seal).capture(&capture).bind().unwrap();
+    setup.translator.state.lock().unwrap().meddles = true;
+    let (near, far) = connect(&setup, &client).await;
+    transfer(&near, &far, 40, |_| {}).await;
+    transfer(&far, &near, 40, |_| {}).await;
+    drop((near, far));
+    client.close().await;
+    let file = std::fs::read(&capture).unwrap();
+    std::fs::remove_file(&capture).unwrap();
     let state = setup.translator.state.lock().unwrap();
-    assert!(state.seen.len() > 100);
-    let part = 7u32.to_be_bytes().repeat(8);
-    assert!(!state.seen.iter().any(|packet| packet.windows(32).any(|window| window == part)));
+    let outside: HashSet<&[u8]> = state.seen.iter().flat_map(|packet| packet.windows(12)).collect();
+    let inside = captured(&file);
+    assert!(inside.len() > 100 && state.seen.len() > 100, "{}", inside.len());
+    let ports = |packet: &&[u8]| packet[..2] == [0x13, 0x88] || packet[2..4] == [0x13, 0x88];
+    assert!(inside.iter().all(ports), "these are not packets of SCTP");
+    for packet in inside {
+        // The header, chunks, and payload. A hello has zeros in the place of a proof.
+        for part in packet.as_chunks::<12>().0.iter().filter(|part| **part != [0; 12]) {
+            assert!(!outside.contains(&part[..]), "{part:?} can be read");
+        }
+    }
 }
 
 #[tokio::test]
