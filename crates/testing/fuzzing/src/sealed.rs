@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_seal::{
-    Allow, Endpoint, Families, PublicKey, Route, Sealed, SecretKey, Token, VirtualNetwork,
+    Allow, Endpoint, Families, KeyLife, PublicKey, Route, Sealed, SecretKey, Token, VirtualNetwork,
 };
 use anabranch_units::Instant;
 
@@ -77,6 +77,11 @@ impl Run {
         let mut near = Endpoint::connecting(near_key, [4; 32]);
         near.add_host(public, vec![server()], invited.then(|| token.clone()));
         far.invite(token);
+        if variant & 2 != 0 {
+            // Replaced often, and sometimes used up before that.
+            let life = KeyLife { records: 8, ..KeyLife::default() };
+            [&mut near, &mut far].into_iter().for_each(|end| end.set_key_life(life));
+        }
         let now = Instant::from_secs(1);
         (0..2).for_each(|path| near.set_uplink(now, path, V4));
         Self {
@@ -208,6 +213,9 @@ impl Run {
             } else if let Some(transmit) = self.far.poll_transmit() {
                 self.carry(false, &transmit.route, transmit.contents);
             } else {
+                for endpoint in [&self.near, &self.far] {
+                    assert_eq!(endpoint.check_invariants(), Ok(()));
+                }
                 return;
             }
         }
