@@ -68,6 +68,14 @@ pub fn convert(picture: &[u8]) -> Result<Vec<u8>, Unchanged> {
     Ok(converted)
 }
 
+/// What the fuzz target `pictures` checks: whatever the bytes are, conversion ends, and its result is not converted again.
+#[doc(hidden)]
+pub fn check_conversion(bytes: &[u8]) {
+    if let Ok(converted) = convert(bytes) {
+        assert!(convert(&converted).is_err(), "it was converted twice");
+    }
+}
+
 /// Whether `converted` can be what [`convert`] made of the original: not much larger, of the same size in pixels, in
 /// progressive form, with the same metadata. Looks at the outer structure only, so it is cheap and decodes nothing.
 ///

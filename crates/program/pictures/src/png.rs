@@ -156,13 +156,19 @@ fn options() -> Options {
     Options {
         force: true,
         interlace: Some(true),
-        filters: indexset! { FilterStrategy::NONE, FilterStrategy::MinSum, FilterStrategy::Bigrams },
+        filters: indexset! {
+            FilterStrategy::NONE,
+            FilterStrategy::SUB,
+            FilterStrategy::MinSum,
+            FilterStrategy::Entropy,
+            FilterStrategy::Bigrams,
+        },
         bit_depth_reduction: false,
         color_type_reduction: false,
         palette_reduction: false,
         grayscale_reduction: false,
         strip: StripChunks::None,
-        deflater: Deflater::Libdeflater { compression: 10 },
+        deflater: Deflater::Libdeflater { compression: 12 },
         max_decompressed_size: Some(MOST_DECODED),
         ..Options::default()
     }

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anabranch_pictures::{check, convert};
+use anabranch_pictures::{check, check_conversion, convert};
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{DynamicImage, ExtendedColorType, ImageEncoder as _, ImageFormat, RgbImage};
 use proptest::prelude::*;
@@ -285,6 +285,17 @@ fn another_picture_is_no_result() {
     assert!(check(&b, &convert(&b).unwrap()[1..]).is_err());
     let cut = convert(&b).unwrap();
     assert!(check(&b, &cut[..cut.len() / 2]).is_err());
+}
+
+/// The inputs of the fuzz target.
+#[test]
+fn the_corpus_is_survived() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus-seed/pictures");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().collect();
+    assert!(files.len() >= 7);
+    for file in files {
+        check_conversion(&std::fs::read(file.unwrap().path()).unwrap());
+    }
 }
 
 /// A picture of the tests with changes at random.

@@ -84,6 +84,11 @@ fn units(
     restart: usize,
     coded: &[u8],
 ) -> Result<Vec<Vec<Block>>, Unchanged> {
+    // A block has at least two bits. A header alone must not take memory.
+    let count: usize = frame.components.iter().map(|component| frame.count(component)).sum();
+    if count / 4 > coded.len() {
+        return Err(TRUNCATED);
+    }
     let all = |component: &Component| vec![[0; 64]; frame.count(component)];
     let mut blocks: Vec<Vec<Block>> = frame.components.iter().map(all).collect();
     let mut bits = Bits { bytes: coded, at: 0, held: 0, count: 0 };
