@@ -27,6 +27,9 @@ const HELD: usize = 64 << 20;
 pub struct ConverterOptions {
     /// The program whose `main` calls [`helper`](crate::helper()): this one.
     pub program: PathBuf,
+    /// Variables of the processes, which have no others. An allocator that reserves much memory ahead must be told not to:
+    /// the limit counts what is reserved.
+    pub environment: Vec<(&'static str, &'static str)>,
     /// Processes at the same time; others wait.
     pub at_once: usize,
     /// How long a conversion may take, with waiting for its turn.
@@ -35,7 +38,12 @@ pub struct ConverterOptions {
 
 impl Default for ConverterOptions {
     fn default() -> Self {
-        Self { program: PROGRAM.into(), at_once: 2, time: Duration::from_secs(10) }
+        Self {
+            program: PROGRAM.into(),
+            environment: Vec::new(),
+            at_once: 2,
+            time: Duration::from_secs(10),
+        }
     }
 }
 
@@ -147,7 +155,12 @@ impl Converter {
     /// Runs one process.
     async fn run(&self, picture: &[u8]) -> Result<Vec<u8>, Failure> {
         let mut command = Command::new(&self.options.program);
-        command.env_clear().env(HELPER, "1").current_dir("/").kill_on_drop(true);
+        command
+            .env_clear()
+            .envs(self.options.environment.iter().copied())
+            .env(HELPER, "1")
+            .current_dir("/")
+            .kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         #[cfg(unix)]
         command.arg0("anabranch-picture");
@@ -164,6 +177,8 @@ impl Converter {
         let mut output = output.take(most);
         let ((), read) = tokio::join!(write, output.read_to_end(&mut answer));
         read?;
+        // If it goes on writing, it must not wait for a reader.
+        drop(output);
         let status = process.wait().await?;
         if !status.success() {
             return Err(Failure::Failed(format!("its process ended with {status}")));

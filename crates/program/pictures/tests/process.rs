@@ -51,7 +51,7 @@ mod linux {
 
     fn converter(program: &Path, time: Duration) -> Arc<Converter> {
         let program = program.to_owned();
-        Converter::new(ConverterOptions { program, at_once: 2, time })
+        Converter::new(ConverterOptions { program, time, ..ConverterOptions::default() })
     }
 
     /// A program that does this with a picture.
@@ -118,7 +118,8 @@ mod linux {
 
     async fn failures() {
         let folder = tempfile::tempdir().unwrap();
-        let long = Duration::from_secs(60);
+        // Nothing here may wait for that.
+        let long = Duration::from_secs(3600);
         let failing = [
             ("dies", "exit 1"),
             ("killed", "head -c 100 >/dev/null; kill -9 $$"),
