@@ -1,5 +1,7 @@
 //! The far side: connects streams of associations to their targets.
 
+mod http;
+mod pictures;
 mod udp;
 
 use std::fmt;
@@ -9,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anabranch::Association;
+use anabranch_pictures::Converter;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -18,7 +21,7 @@ use tokio::time::timeout;
 use self::udp::Udp;
 use crate::access::{Access, Asked, Log};
 use crate::dial::Dialler;
-use crate::protocol::{Request, parse_request, reply};
+use crate::protocol::{Content, Request, parse_request, reply};
 use crate::reading::read;
 use crate::relay::{Meter, prepare, relay};
 use crate::rules::Rules;
@@ -48,6 +51,8 @@ pub struct FarOptions {
     /// How long a flow of UDP may send nothing. At least two minutes, so that applications need not keep it alive more
     /// often than behind an address translator (RFC 4787 section 4.3).
     pub udp_idle: Duration,
+    /// Makes pictures progressive in answers to plain http. `None` passes all bytes on as they are.
+    pub pictures: Option<Arc<Converter>>,
 }
 
 impl Default for FarOptions {
@@ -59,6 +64,7 @@ impl Default for FarOptions {
             connect_timeout: Duration::from_secs(20),
             udp_flows: 1024,
             udp_idle: Duration::from_secs(120),
+            pictures: None,
         }
     }
 }
@@ -69,6 +75,7 @@ pub struct Far {
     dialler: Arc<Dialler>,
     places: Arc<Semaphore>,
     udp: Arc<Udp>,
+    pictures: Option<Arc<Converter>>,
     log: Log,
     traffic: Arc<Traffic>,
 }
@@ -100,7 +107,8 @@ struct Ended {
 impl Far {
     /// `log` is called for each connection that ends.
     pub fn new(options: FarOptions, log: Log) -> Self {
-        let FarOptions { rules, connections, connect_timeout, udp_flows, udp_idle } = options;
+        let FarOptions { rules, connections, connect_timeout, udp_flows, udp_idle, pictures } =
+            options;
         // Which hosts are reached is not recorded here.
         let traffic = Traffic::new(0);
         let log = traffic.counting(log);
@@ -114,12 +122,17 @@ impl Far {
             buffer: udp::buffer(),
         };
         let places = Arc::new(Semaphore::new(connections));
-        Self { dialler, places, udp: Arc::new(udp), log, traffic }
+        Self { dialler, places, udp: Arc::new(udp), pictures, log, traffic }
     }
 
     /// What was carried, without hosts.
     pub fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
+    }
+
+    /// The converter of pictures, if there is one.
+    pub fn pictures(&self) -> Option<&Arc<Converter>> {
+        self.pictures.as_ref()
     }
 
     /// What happened to datagrams so far.
@@ -181,9 +194,9 @@ impl Far {
     }
 
     /// Reads the request of a stream, and does what it asks for.
-    async fn answer(&self, mut stream: Stream, meter: &Meter, ended: &mut Ended) {
+    async fn answer(&self, mut stream: Stream, meter: &Arc<Meter>, ended: &mut Ended) {
         let asked = match timeout(REQUEST, read(&mut stream.reader, parse_request)).await {
-            Ok(Ok(Ok(Request::Connect(target)))) => Ok(target),
+            Ok(Ok(Ok(Request::Connect(content, target)))) => Ok((content, target)),
             Ok(Ok(Ok(Request::NoTarget))) => {
                 Err(Refusal::new(Status::Malformed, "this host or port cannot exist"))
             }
@@ -201,12 +214,12 @@ impl Far {
         };
         let place = self.places.try_acquire();
         let connected = match (asked, &place) {
-            (Ok(target), Ok(_)) => {
+            (Ok((content, target)), Ok(_)) => {
                 let connected = self.dialler.dial(&target).await;
                 ended.target = Some(target);
-                connected
+                connected.map(|tcp| (content, tcp))
             }
-            (Ok(target), Err(_)) => {
+            (Ok((_, target)), Err(_)) => {
                 ended.target = Some(target);
                 Err(Status::Busy.into())
             }
@@ -219,20 +232,25 @@ impl Far {
 
     async fn connected(
         &self,
-        connected: Result<TcpStream, Refusal>,
+        connected: Result<(Content, TcpStream), Refusal>,
         mut stream: Stream,
-        meter: &Meter,
+        meter: &Arc<Meter>,
         ended: &mut Ended,
     ) -> io::Result<()> {
         let status =
             connected.as_ref().map_or_else(|refusal| refusal.status, |_| Status::Connected);
         ended.status = Some(status);
         match connected {
-            Ok(tcp) => {
+            Ok((content, tcp)) => {
                 prepare(&tcp);
                 ended.address = tcp.peer_addr().ok();
                 stream.writer.write_bytes(reply(&Ok(()))).await?;
-                relay(tcp, Bytes::new(), stream, meter).await
+                match &self.pictures {
+                    Some(converter) if content == Content::Http => {
+                        http::serve(tcp, stream, Arc::clone(meter), Arc::clone(converter)).await
+                    }
+                    _ => relay(tcp, Bytes::new(), stream, meter).await,
+                }
             }
             Err(refusal) => {
                 ended.error = Some(refusal.to_string());

@@ -151,11 +151,13 @@ pub fn socks5(bytes: &[u8]) {
         survives(&target);
     }
     let _ = fed(bytes, socks5::parse_request);
-    if let Some((protocol::Request::Connect(target), _)) = fed(bytes, protocol::parse_request) {
+    if let Some((protocol::Request::Connect(content, target), _)) =
+        fed(bytes, protocol::parse_request)
+    {
         survives(&target);
-        let written = protocol::request(&target);
+        let written = protocol::request(content, &target);
         let read = fed(&written, protocol::parse_request);
-        assert_eq!(read, Some((protocol::Request::Connect(target), written.len())));
+        assert_eq!(read, Some((protocol::Request::Connect(content, target), written.len())));
     }
     if let Some((Err(refusal), _)) = fed(bytes, protocol::parse_reply) {
         assert!(!refusal.detail.contains(char::is_control));

@@ -41,6 +41,7 @@ pub use fuzzing::{proxy as check_proxy, socks5 as check_socks5};
 #[cfg(target_os = "linux")]
 pub use near::command::{Command, Inside, inside};
 pub use near::{Connect, Link, LinkEvent, Near, NearOptions, Page};
+pub use prometheus::prometheus_of_pictures;
 pub use public::is_public;
 pub use rules::{NoRule, Rule, Rules};
 pub use status::{Refusal, Status};

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use anabranch_pictures::Statistics;
+
 use crate::traffic::Traffic;
 
 /// Adds a metric with its samples: labels in braces or none, and a value.
@@ -56,6 +58,31 @@ impl Traffic {
     }
 }
 
+/// The metrics of a converter of pictures.
+pub fn prometheus_of_pictures(pictures: &Statistics) -> String {
+    let mut text = String::new();
+    let outcome = |outcome, count: u64| (label("outcome", outcome), count as f64);
+    let outcomes = [
+        outcome("converted", pictures.converted),
+        outcome("unchanged", pictures.unchanged),
+        outcome("failed", pictures.failed),
+    ];
+    let help = "Pictures that were tried to convert, by their outcome.";
+    metric(&mut text, "pictures_total", "counter", help, outcomes);
+    let before = [(String::new(), pictures.bytes_before as f64)];
+    let help = "Bytes of converted pictures before.";
+    metric(&mut text, "picture_bytes_before_total", "counter", help, before);
+    let after = [(String::new(), pictures.bytes_after as f64)];
+    metric(
+        &mut text,
+        "picture_bytes_after_total",
+        "counter",
+        "Bytes of converted pictures after.",
+        after,
+    );
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +92,10 @@ mod tests {
         assert_eq!(label("uplink", "a\"b\\c\nd"), "{uplink=\"a\\\"b\\\\c\\nd\"}");
         let text = Traffic::new(0).prometheus();
         assert!(text.contains("\nanabranch_gateway_open 0\n"), "{text}");
+        let text = prometheus_of_pictures(&Statistics::default());
+        assert!(
+            text.contains("anabranch_gateway_pictures_total{outcome=\"failed\"} 0\n"),
+            "{text}"
+        );
     }
 }

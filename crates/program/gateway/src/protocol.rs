@@ -12,14 +12,21 @@ use crate::target::{self, Malformed, Parsed, Target};
 /// The version of this protocol.
 const VERSION: u8 = 1;
 
-/// Asks for a TCP connection.
-const CONNECT: u8 = 1;
+/// What a stream carries, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Content {
+    /// Bytes, as over TCP.
+    Bytes = 1,
+    /// Requests of HTTP/1.1 and their answers, which the far side may read.
+    Http = 2,
+}
 
 /// What a stream asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// A TCP connection.
-    Connect(Target),
+    /// A TCP connection for this.
+    Connect(Content, Target),
     /// A host or a port that cannot be.
     NoTarget,
     /// Something that this version does not know.
@@ -29,19 +36,21 @@ pub(crate) enum Request {
 /// Parses a request: the version, the command, and the target as SOCKS5 writes it.
 pub(crate) fn parse_request(bytes: &[u8]) -> Result<Parsed<Request>, Malformed> {
     let [version, command, target @ ..] = bytes else { return Ok(Parsed::Needs(2)) };
-    if (*version, *command) != (VERSION, CONNECT) {
-        return Ok(Parsed::Done(Request::Unknown));
-    }
+    let content = match (*version, *command) {
+        (VERSION, 1) => Content::Bytes,
+        (VERSION, 2) => Content::Http,
+        _ => return Ok(Parsed::Done(Request::Unknown)),
+    };
     Ok(match target::parse(target)? {
         Parsed::Needs(more) => Parsed::Needs(2 + more),
-        Parsed::Done(Some(target)) => Parsed::Done(Request::Connect(target)),
+        Parsed::Done(Some(target)) => Parsed::Done(Request::Connect(content, target)),
         Parsed::Done(None) => Parsed::Done(Request::NoTarget),
     })
 }
 
 /// The request for a connection to this target.
-pub(crate) fn request(target: &Target) -> Vec<u8> {
-    let mut bytes = vec![VERSION, CONNECT];
+pub(crate) fn request(content: Content, target: &Target) -> Vec<u8> {
+    let mut bytes = vec![VERSION, content as u8];
     target::encode(target, &mut bytes);
     bytes
 }
@@ -91,12 +100,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_survive(target in target()) {
-            let bytes = request(&target);
+        fn requests_survive(target in target(), http in any::<bool>()) {
+            let content = if http { Content::Http } else { Content::Bytes };
+            let bytes = request(content, &target);
             let length = bytes.len();
             prop_assert_eq!(
                 feed(&bytes, parse_request),
-                Ok(Some((Request::Connect(target), length)))
+                Ok(Some((Request::Connect(content, target), length)))
             );
             for cut in 0..length {
                 prop_assert_eq!(feed(&bytes[..cut], parse_request), Ok(None));

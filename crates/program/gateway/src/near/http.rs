@@ -24,6 +24,7 @@ use super::body::{self, Bodies, Carried, Passed, Report};
 use super::tunnel::{Refused, Tunnel};
 use super::{Near, fields, pac, page};
 use crate::access::{Access, Asked};
+use crate::protocol::Content;
 use crate::status::{Refusal, Status};
 use crate::stream::Stream;
 use crate::target::Target;
@@ -254,7 +255,7 @@ impl Client {
 
     /// Opens a connection to a target. Whether the far side reaches it is known with the first answer.
     async fn open(&self, target: Target) -> Result<Kept, Refusal> {
-        let tunnel = Tunnel::new(self.near.link.open(&target).await?);
+        let tunnel = Tunnel::new(self.near.link.open(Content::Http, &target).await?);
         let refused = tunnel.refused();
         let handshake = client_builder().handshake(TokioIo::new(tunnel)).await;
         let (sender, connection) =

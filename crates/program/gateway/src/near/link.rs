@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::udp::Flows;
-use crate::protocol::{parse_reply, request};
+use crate::protocol::{Content, parse_reply, request};
 use crate::reading::read;
 use crate::status::{Refusal, Status};
 use crate::stream::Stream;
@@ -111,8 +111,8 @@ impl Link {
     }
 
     /// Asks the far side for a connection. The stream is ready for bytes at once; its first bytes are the reply.
-    pub(crate) async fn open(&self, target: &Target) -> Result<Stream, Refusal> {
-        match timeout(PATIENCE, self.open_unlimited(target)).await {
+    pub(crate) async fn open(&self, content: Content, target: &Target) -> Result<Stream, Refusal> {
+        match timeout(PATIENCE, self.open_unlimited(content, target)).await {
             Ok(opened) => opened,
             Err(_) => Err(match &*self.state.borrow() {
                 State::Up(_) => {
@@ -124,7 +124,7 @@ impl Link {
         }
     }
 
-    async fn open_unlimited(&self, target: &Target) -> Result<Stream, Refusal> {
+    async fn open_unlimited(&self, content: Content, target: &Target) -> Result<Stream, Refusal> {
         let mut state = self.state.clone();
         loop {
             let association = match state.wait_for(|state| matches!(state, State::Up(_))).await {
@@ -137,7 +137,7 @@ impl Link {
             };
             if let Ok(halves) = association.open_stream().await {
                 let mut stream = Stream::new(halves);
-                if stream.writer.write_bytes(request(target)).await.is_ok() {
+                if stream.writer.write_bytes(request(content, target)).await.is_ok() {
                     return Ok(stream);
                 }
             }

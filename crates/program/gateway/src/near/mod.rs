@@ -4,7 +4,7 @@ mod associate;
 pub(crate) mod body;
 #[cfg(target_os = "linux")]
 pub(crate) mod command;
-mod fields;
+pub(crate) mod fields;
 pub(crate) mod http;
 mod link;
 mod pac;
@@ -31,6 +31,7 @@ pub(crate) use self::link::number;
 pub use self::link::{Connect, Link, LinkEvent};
 pub use self::page::Page;
 use crate::access::{Access, Asked, Log};
+use crate::protocol::Content;
 use crate::reading::read;
 use crate::relay::{Meter, prepare, relay};
 use crate::status::{Refusal, Status};
@@ -202,12 +203,12 @@ impl Near {
     /// Opens a stream to a target, and waits until the far side has connected. If the association is lost meanwhile,
     /// tries again on the next one: nothing of the client was sent yet.
     async fn connect(&self, target: &Target) -> Result<Stream, Refusal> {
-        let mut stream = self.link.open(target).await?;
+        let mut stream = self.link.open(Content::Bytes, target).await?;
         match reply(&mut stream).await {
             Err(refusal) if refusal.status == Status::Lost => {}
             replied => return replied.map(|()| stream),
         }
-        let mut stream = self.link.open(target).await?;
+        let mut stream = self.link.open(Content::Bytes, target).await?;
         reply(&mut stream).await.map(|()| stream)
     }
 
