@@ -100,6 +100,10 @@ enum LogFormat {
 }
 
 fn main() -> ExitCode {
+    // A picture of a stranger: nothing else may happen in this process.
+    if let Some(code) = anabranch_pictures::helper() {
+        return ExitCode::from(code);
+    }
     // The arguments belong to the command of `gateway near`.
     #[cfg(target_os = "linux")]
     if let Some(inside) = anabranch_gateway::inside() {

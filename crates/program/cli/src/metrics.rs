@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use anabranch::{Counter, CounterKind, PathState, PathStatistics, Statistics, Unit};
 use anabranch_gateway::Traffic;
+use anabranch_pictures::Converter;
 
 use crate::control::{AssociationView, View};
 use crate::counters::{self, Noted};
@@ -15,20 +16,30 @@ use crate::transport::requests::Requests;
 /// a response is smaller than 10 MB.
 const MOST_EACH: usize = 512;
 
-/// What the gateway of this process carries.
-static GATEWAY: OnceLock<Arc<Traffic>> = OnceLock::new();
+/// The gateway of this process.
+static GATEWAY: OnceLock<Gateway> = OnceLock::new();
 
-/// Adds the metrics of the gateway of this process, which has one at most.
-pub(crate) fn also(traffic: &Arc<Traffic>) {
+/// What a gateway counts.
+#[derive(Debug)]
+struct Gateway {
+    traffic: Arc<Traffic>,
+    pictures: Option<Arc<Converter>>,
+}
+
+/// Adds the metrics of the gateway of this process, which has one at most, and of its converter of pictures.
+pub(crate) fn also(traffic: &Arc<Traffic>, pictures: Option<&Arc<Converter>>) {
     // A process runs one command.
-    let _ = GATEWAY.set(Arc::clone(traffic));
+    let _ = GATEWAY.set(Gateway { traffic: Arc::clone(traffic), pictures: pictures.cloned() });
 }
 
 /// The metrics of this process: those of its endpoint, and of its gateway if it is one.
 pub(crate) fn of_process(view: View, each: bool) -> String {
     let mut all = text(&[view], each);
-    if let Some(traffic) = GATEWAY.get() {
-        all.push_str(&traffic.prometheus());
+    if let Some(gateway) = GATEWAY.get() {
+        all.push_str(&gateway.traffic.prometheus());
+        if let Some(pictures) = &gateway.pictures {
+            all.push_str(&anabranch_gateway::prometheus_of_pictures(&pictures.statistics()));
+        }
     }
     all
 }

@@ -309,6 +309,65 @@ fn a_plain_gateway_says_so() {
     assert_eq!(text, "hello");
 }
 
+/// Sends a picture once to whoever asks, as files of usual servers are sent.
+#[cfg(target_os = "linux")]
+fn send(picture: &[u8], kind: &str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: image/{kind}\r\nETag: \"1\"\r\nContent-Length: {}\r\n\r\n",
+        picture.len()
+    );
+    let answer = [head.as_bytes(), picture].concat();
+    std::thread::spawn(move || {
+        let (mut tcp, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let _ = tcp.read(&mut request);
+        tcp.write_all(&answer).unwrap();
+    });
+    address
+}
+
+/// The program itself is the sandboxed process, with its allocator.
+#[cfg(target_os = "linux")]
+#[test]
+fn pictures_become_progressive_if_the_far_side_says_so() {
+    let jpeg = include_bytes!("../../pictures/tests/pictures/converted/444.jpg").to_vec();
+    let mut state = 1_u32;
+    let noise = image::RgbImage::from_fn(200, 200, |_, _| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        [(state >> 24) as u8, (state >> 16) as u8, (state >> 8) as u8].into()
+    });
+    let mut png = std::io::Cursor::new(Vec::new());
+    noise.write_to(&mut png, image::ImageFormat::Png).unwrap();
+    for (option, converts) in [(&["--progressive-pictures"][..], true), (&[], false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["--plain", "--listen", "127.0.0.1:0", "--allow", "127.0.0.1"];
+        let arguments = [&arguments[..], option].concat();
+        let far = Server::start_command(&["gateway", "far"], &arguments, folder.path());
+        let to = far.listening["listen"].as_str().unwrap();
+        let arguments = ["--plain", to, "--listen", "127.0.0.1:0"];
+        let near = Server::start_command(&["gateway", "near"], &arguments, folder.path());
+        let proxy: SocketAddr = near.listening["listen"].as_str().unwrap().parse().unwrap();
+        for (picture, kind) in [(&jpeg, "jpeg"), (png.get_ref(), "png")] {
+            let site = send(picture, kind);
+            let mut tcp = std::net::TcpStream::connect(proxy).unwrap();
+            tcp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let request =
+                format!("GET http://{site}/ HTTP/1.1\r\nHost: {site}\r\nConnection: close\r\n\r\n");
+            tcp.write_all(request.as_bytes()).unwrap();
+            let mut answer = Vec::new();
+            tcp.read_to_end(&mut answer).unwrap();
+            let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+            let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end..]);
+            assert_eq!(body != &picture[..], converts, "{kind}: {head}");
+            assert_eq!(head.contains("W/\"1\""), converts, "{head}");
+            let decoded = |picture| image::load_from_memory(picture).unwrap();
+            assert!(decoded(body) == decoded(picture), "{kind}");
+        }
+    }
+}
+
 #[test]
 fn mistakes_are_named() {
     let folder = tempfile::tempdir().unwrap();

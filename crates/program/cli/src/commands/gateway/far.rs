@@ -8,6 +8,7 @@ use std::time::Duration;
 use anabranch::seal::{Allow, Invitation, PublicKey, Seal, SealHandle, SecretKey, Token};
 use anabranch::{Association, AssociationConfig, Endpoint, ListenOptions, Listener, VantagePoint};
 use anabranch_gateway::{FarOptions, Rule, Rules};
+use anabranch_pictures::{Converter, ConverterOptions};
 use clap::Args;
 use serde::Serialize;
 use tokio::time::sleep;
@@ -70,6 +71,13 @@ pub(super) struct Far {
     /// How long connecting to a target may take, with resolving its name
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
     target_timeout: Duration,
+    /// Make pictures that come by http progressive, so that a slow link shows all of them early: JPEG, and PNG by
+    /// interlacing. Pixels and metadata stay. Each waits until it is whole, and is converted in a process without rights
+    #[arg(long)]
+    progressive_pictures: bool,
+    /// Pictures that are converted at the same time; others wait
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256), requires = "progressive_pictures", hide_short_help = true)]
+    max_conversions: u32,
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
@@ -131,12 +139,13 @@ impl Far {
             false => self.sealed(config)?,
         };
         let json = self.json;
+        let pictures = self.pictures().await?;
         let far = anabranch_gateway::Far::new(
-            self.options(),
+            FarOptions { pictures, ..self.options() },
             Arc::new(move |access| report::access(&access, json)),
         );
         #[cfg(unix)]
-        crate::metrics::also(far.traffic());
+        crate::metrics::also(far.traffic(), far.pictures());
         self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
         let sealed = sealed.map(Arc::new);
         let handle = |association: Association| {
@@ -164,6 +173,25 @@ impl Far {
             () = watching => {}
         }
         Ok(())
+    }
+
+    /// The converter of pictures, which has shown that it can be isolated on this system.
+    async fn pictures(&self) -> Result<Option<Arc<Converter>>, Failure> {
+        if !self.progressive_pictures {
+            return Ok(None);
+        }
+        let at_once = self.max_conversions as usize;
+        // In KiB: mimalloc reserves a GiB otherwise.
+        let environment = vec![("MIMALLOC_ARENA_RESERVE", "65536")];
+        let options = ConverterOptions { at_once, environment, ..ConverterOptions::default() };
+        let converter = Converter::new(options);
+        let probed = converter.probe().await;
+        probed.map_err(|error| {
+            Failure::failed(format!(
+                "--progressive-pictures: the converter cannot be isolated: {error}"
+            ))
+        })?;
+        Ok(Some(converter))
     }
 
     fn options(&self) -> FarOptions {
