@@ -106,7 +106,6 @@ async fn outward(
     meter: &Meter,
 ) -> io::Result<()> {
     let mut urgency = Urgency::new(Instant::now());
-    stream.set_priority(Urgency::first());
     let mut size = *BUFFERS.start();
     let mut buffer = BytesMut::new();
     let mut next = first;

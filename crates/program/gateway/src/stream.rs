@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 use anabranch::{RecvStream, SendStream};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::urgency::Urgency;
+
 /// The receiving half. Dropping it tells the peer to send no more, even if nothing was read yet.
 #[derive(Debug)]
 pub(crate) struct Reader(Option<RecvStream>);
@@ -61,6 +63,8 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn new((mut writer, reader): (SendStream, RecvStream)) -> Self {
         writer.begin_bytes();
+        // Before the first message: what waits keeps its place, and all that follows would go with it.
+        writer.set_priority(Urgency::first());
         Self { writer, reader: Reader::new(reader) }
     }
 }

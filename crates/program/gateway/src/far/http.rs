@@ -129,8 +129,7 @@ struct Near {
 }
 
 impl Near {
-    fn new(mut stream: Stream) -> Self {
-        stream.writer.set_priority(Urgency::first());
+    fn new(stream: Stream) -> Self {
         Self { stream, urgency: Urgency::new(Instant::now()) }
     }
 }
