@@ -36,6 +36,9 @@ class Network:
     direction, in percent, if there is one.
     """
 
+    # Packets that the queue of each uplink holds at least.
+    least_queue = 50
+
     def __init__(self, program, uplinks, work, server="10.79.9.1"):
         self.program, self.uplinks, self.work, self.server = program, uplinks, work, server
         self.prefix = f"anabranch-{os.getpid()}-"
@@ -101,8 +104,8 @@ class Network:
     def uplink(self, number, rate, rtt, loss=0):
         """An uplink: a line of this rate and round-trip time to a translator, and a fast link from there to the server."""
         near, nat, far = f"192.168.{number}", f"n{number}", f"10.79.{number}"
-        # A queue of one bandwidth-delay product, at least 50 packets.
-        queue = max(50, rate * rtt * 1000 // 8 // 1500)
+        # A queue of one bandwidth-delay product, or a longer one.
+        queue = max(self.least_queue, rate * rtt * 1000 // 8 // 1500)
         line = self.work / f"line{number}.toml"
         keys = {"rate_mbit": rate, "delay_ms": rtt / 2, "queue_packets": queue, "loss_percent": loss}
         path = "".join(f"{key} = {value}\n" for key, value in keys.items())
