@@ -157,6 +157,8 @@ fn what_random_runs_with_changing_addresses_have_found() {
     changing(3_308_054);
     // The timer of a FORWARD TSN ran on, although the FORWARD TSN was forgotten with a path that it had not taken.
     changing(3_501_930);
+    // A timeout lowered a window to less than copies of long ago had taken, and their deadline had passed.
+    changing(3_704_000);
 }
 
 #[test]

@@ -136,6 +136,8 @@ impl Association {
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         self.news.shrink();
+        // First of all: if a timeout lowers a window, copies of long ago must not fill it.
+        self.sender.on_copies_deadline(now);
         for timer in Timer::ALL {
             if due(self.deadline(timer)) {
                 self.on_timer(now, timer);

@@ -295,8 +295,8 @@ impl Sender {
         full.then_some(charged.until)
     }
 
-    /// Handles that deadline.
-    pub(super) fn on_copies_deadline(&mut self, now: Instant) {
+    /// Handles that deadline, if it is due.
+    pub(crate) fn on_copies_deadline(&mut self, now: Instant) {
         if let Some(copies) = &mut self.copies {
             copies.add_up(now);
         }

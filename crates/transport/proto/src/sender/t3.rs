@@ -33,11 +33,11 @@ impl Sender {
         paced.chain(self.slow_path_deadline(path)).chain(self.copies_deadline(path)).min()
     }
 
-    /// Handles that deadline: pacing may permit data again, or what else held it back has ended.
+    /// Handles that deadline: pacing may permit data again, or what else held it back has ended. Copies have a handler of
+    /// their own.
     pub(crate) fn on_pacing_deadline(&mut self, now: Instant, path: PathId) {
         self.lanes[path].paced_until.take_if(|until| *until <= now);
         self.on_slow_path_deadline(now, path);
-        self.on_copies_deadline(now);
     }
 
     /// When [`on_window_deadline`](Self::on_window_deadline) must be called.
