@@ -18,7 +18,7 @@ fn the_swarm_finds_the_planted_bug_and_leaves_out_what_it_does_not_need() {
         ["lost", "without", "beginning", "not everything", "order", "considers its peer"];
     assert!(symptoms.iter().any(|symptom| failure.message.contains(symptom)), "{failure}");
 
-    let shrunk = shrink(seed, failure, 300);
+    let shrunk = shrink(&Options::draw(seed), failure, 300);
     println!(
         "after {} runs: anabranch swarm --seed {seed} --runs 1 --only {} --messages {} --trace",
         shrunk.runs, shrunk.only, shrunk.messages
