@@ -159,6 +159,8 @@ fn what_random_runs_with_changing_addresses_have_found() {
     changing(3_501_930);
     // A timeout lowered a window to less than copies of long ago had taken, and their deadline had passed.
     changing(3_704_000);
+    // A late copy of a cookie began an association whose other end was over, and never said so.
+    changing(3_715_026);
 }
 
 #[test]

@@ -41,9 +41,7 @@ impl Ended {
     /// Remembers the tag of an association that has ended, or whose tag changed because its peer
     /// restarted. `peer_waits`: the peer may still wait for SHUTDOWN COMPLETE.
     pub(super) fn push(&mut self, now: Instant, tag: u32, peer_waits: bool) {
-        while self.order.front().is_some_and(|(end, _)| *end + self.life < now) {
-            self.pop();
-        }
+        self.forget_old(now);
         if self.tags.insert(tag, peer_waits).is_none() {
             self.order.push_back((now, tag));
         }
@@ -60,9 +58,18 @@ impl Ended {
         self.tags.contains_key(&tag)
     }
 
-    /// Whether the association that had this tag is remembered, and its peer may still wait for SHUTDOWN COMPLETE.
-    pub(super) fn peer_waits(&self, tag: u32) -> bool {
+    /// Whether the peer of the association that had this tag may still wait for SHUTDOWN COMPLETE. After the lifetime of a
+    /// cookie it does not: what still comes is of an association that a cookie has revived.
+    pub(super) fn peer_waits(&mut self, now: Instant, tag: u32) -> bool {
+        self.forget_old(now);
         self.tags.get(&tag).copied().unwrap_or(false)
+    }
+
+    /// Forgets associations whose cookies can be used no more.
+    fn forget_old(&mut self, now: Instant) {
+        while self.order.front().is_some_and(|(end, _)| *end + self.life < now) {
+            self.pop();
+        }
     }
 
     /// Forgets the association that ended first. Returns the time of its end.
@@ -156,5 +163,14 @@ mod tests {
         (0..20_000).for_each(|tag| ended.push(at(1), tag, false));
         (0..4).for_each(|tag| ended.push(at(100_000), 30_000 + tag, false));
         assert!(ended.order.capacity() < 1024, "{}", ended.order.capacity());
+    }
+
+    #[test]
+    fn no_peer_waits_for_ever() {
+        let mut ended = Ended::new(LIFE);
+        ended.push(at(0), 1, true);
+        ended.push(at(0), 2, false);
+        assert!(ended.peer_waits(at(60_000), 1) && !ended.peer_waits(at(0), 2));
+        assert!(!ended.peer_waits(at(60_001), 1), "also if no other association has ended since");
     }
 }

@@ -161,7 +161,7 @@ impl Endpoint {
         match check {
             // req: rfc9260 6 "SHOULD be handled per Section 8.4"
             // req: rfc9260 6 "SHOULD be processed according to the rules"
-            TagCheck::OutOfTheBlue => self.out_of_the_blue(arrival, packet),
+            TagCheck::OutOfTheBlue => self.out_of_the_blue(now, arrival, packet),
             TagCheck::Valid | TagCheck::Reflected | TagCheck::Discard => self.discarded += 1,
         }
         None

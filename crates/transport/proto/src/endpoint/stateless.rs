@@ -435,7 +435,7 @@ impl Endpoint {
     /// Handles a packet that does not belong to an association (RFC 9260 section 8.4).
     // req: rfc9260 8.4 "MUST discard the OOTB packet and MUST NOT"
     // req: rfc9260 8.5.1 "MUST follow the procedure described in Section"
-    pub(super) fn out_of_the_blue(&mut self, arrival: &Arrival, packet: &Packet<'_>) {
+    pub(super) fn out_of_the_blue(&mut self, now: Instant, arrival: &Arrival, packet: &Packet<'_>) {
         self.discarded += 1;
         let header = packet.header();
         if !address::is_unicast(arrival.local) || !address::is_unicast(arrival.remote) {
@@ -464,7 +464,7 @@ impl Endpoint {
             // A HEARTBEAT of a peer that still waits for SHUTDOWN COMPLETE. It repeats SHUTDOWN ACK, and with an
             // ABORT its user would see an error after a graceful end. A peer that sent SHUTDOWN COMPLETE itself does
             // not wait: if it still sends, a late COOKIE ECHO has revived its association, and the ABORT ends it.
-            Answer::Abort if self.ended.peer_waits(header.verification_tag) => {}
+            Answer::Abort if self.ended.peer_waits(now, header.verification_tag) => {}
             // req: rfc9260 8.4 "SHOULD respond to the sender of the"
             // req: rfc9260 8.4 "set the T bit in the Chunk Flags to"
             Answer::Abort => {
