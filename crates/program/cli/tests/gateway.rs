@@ -309,7 +309,7 @@ fn a_plain_gateway_says_so() {
     assert_eq!(text, "hello");
 }
 
-/// Sends a picture once to whoever asks, as files of usual servers are sent.
+/// Answers one request with a picture, as servers send files.
 #[cfg(target_os = "linux")]
 fn send(picture: &[u8], kind: &str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

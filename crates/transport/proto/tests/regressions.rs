@@ -7,8 +7,8 @@ use anabranch_harness::hostile::Target;
 use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
-    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, IcmpKind, IcmpMessage,
-    InitiationOrder, Notification, OutgoingMessage, Ppid, Reliability,
+    AssociationConfig, AssociationId, CloseReason, ConnectRequest, EndpointConfig, Event, IcmpKind,
+    IcmpMessage, InitiationOrder, Notification, OutgoingMessage, Ppid, Reliability,
 };
 use anabranch_wire::{Abort, Causes, Chunk, Header, Packet, kind};
 
@@ -372,25 +372,37 @@ fn a_cookie_of_a_collision_whose_association_has_gone_elsewhere_makes_one_that_i
     target.endpoint.check_invariants(target.now).expect("nothing is lost");
 }
 
-/// The swarm's seed 9007665: both ends begin, one of them with two addresses of the other, which does not
-/// announce the private one to the global one. Leftovers of the handshake at the private address must not
-/// end the association.
-#[test]
-fn an_init_ack_from_an_address_that_the_peer_did_not_tell_ends_nothing() {
-    let global = IpAddr::from([203, 0, 113, 7]);
+/// An association that sends INITs to `Target::THERE` and to this address at the same time.
+fn connecting_to_two(other: IpAddr) -> (Target, AssociationId) {
     let mut target = Target::new(EndpointConfig::default(), AssociationConfig::default());
-    let mut request = ConnectRequest::new(vec![Target::THERE, global], Target::PEER_PORT);
+    let mut request = ConnectRequest::new(vec![Target::THERE, other], Target::PEER_PORT);
     request.local_port = Some(Target::PORT);
     let mut config = AssociationConfig::default();
     config.paths.initiation = InitiationOrder::Parallel;
     request.config = config.into();
     let own = target.endpoint.connect(target.now, request).expect("an association");
     target.drain();
-    let header = Target::header(target.association(own).verification_tag());
+    (target, own)
+}
+
+/// An INIT ACK of the peer with these parameters and a cookie.
+fn init_ack(header: Header, parameters: &[u8]) -> bytes::Bytes {
     let mut value = Target::PEER_TAG.to_be_bytes().to_vec();
     value.extend([0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1]);
+    value.extend(parameters);
     value.extend([0, 7, 0, 8, 1, 2, 3, 4]);
-    let init_ack = craft::packet(header, |packet| packet.raw(kind::INIT_ACK, 0, &value));
+    craft::packet(header, |packet| packet.raw(kind::INIT_ACK, 0, &value))
+}
+
+/// The swarm's seed 9007665: both ends begin, one of them with two addresses of the other, which does not
+/// announce the private one to the global one. Leftovers of the handshake at the private address must not
+/// end the association.
+#[test]
+fn an_init_ack_from_an_address_that_the_peer_did_not_tell_ends_nothing() {
+    let global = IpAddr::from([203, 0, 113, 7]);
+    let (mut target, own) = connecting_to_two(global);
+    let header = Target::header(target.association(own).verification_tag());
+    let init_ack = init_ack(header, &[]);
     target.take(global, &init_ack);
     assert!(target.sent().iter().any(|sent| sent.has(kind::COOKIE_ECHO)));
     target.take(Target::THERE, &init_ack);
@@ -403,22 +415,11 @@ fn an_init_ack_from_an_address_that_the_peer_did_not_tell_ends_nothing() {
 #[test]
 fn a_cookie_from_an_address_that_had_refused_verifies_it() {
     let other = IpAddr::from([10, 0, 0, 3]);
-    let mut target = Target::new(EndpointConfig::default(), AssociationConfig::default());
-    let mut request = ConnectRequest::new(vec![Target::THERE, other], Target::PEER_PORT);
-    request.local_port = Some(Target::PORT);
-    let mut config = AssociationConfig::default();
-    config.paths.initiation = InitiationOrder::Parallel;
-    request.config = config.into();
-    let own = target.endpoint.connect(target.now, request).expect("an association");
-    target.drain();
+    let (mut target, own) = connecting_to_two(other);
     let tag = target.association(own).verification_tag();
     let header = Target::header(tag);
     target.take(other, &craft::packet(header, |packet| packet.raw(kind::ABORT, 0, &[])));
-    let mut value = Target::PEER_TAG.to_be_bytes().to_vec();
-    value.extend([0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1]);
-    value.extend([0, 5, 0, 8, 10, 0, 0, 2, 0, 5, 0, 8, 10, 0, 0, 3]);
-    value.extend([0, 7, 0, 8, 1, 2, 3, 4]);
-    let init_ack = craft::packet(header, |packet| packet.raw(kind::INIT_ACK, 0, &value));
+    let init_ack = init_ack(header, &[0, 5, 0, 8, 10, 0, 0, 2, 0, 5, 0, 8, 10, 0, 0, 3]);
     target.take(Target::THERE, &init_ack);
     assert!(target.sent().iter().any(|sent| sent.has(kind::COOKIE_ECHO)));
     let listed = [Target::THERE, other];

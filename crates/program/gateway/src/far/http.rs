@@ -26,7 +26,7 @@ use crate::relay::Meter;
 use crate::stream::Stream;
 use crate::urgency::Urgency;
 
-/// Serves the requests of a stream, all of which are for the target of this connection.
+/// Serves the requests of a stream. All are for the target of this connection.
 ///
 /// # Errors
 /// A side failed or gave up; TCP was reset.

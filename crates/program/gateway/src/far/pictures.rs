@@ -217,7 +217,7 @@ impl Arrived {
     }
 }
 
-/// A body of which a part has been read.
+/// A body that has been read in part.
 struct Resumed {
     arrived: VecDeque<Frame<Bytes>>,
     /// The error after that part.

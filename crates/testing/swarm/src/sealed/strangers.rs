@@ -9,7 +9,7 @@ use anabranch_testnet::Datagram;
 use super::{CLIENT, PORT, Paths, SERVER, SealedPaths, family};
 use crate::options::Draw;
 
-/// The first port of those who begin handshakes, and the port of one who has recorded datagrams.
+/// The first port of strangers that begin handshakes, and the port of the one that replays datagrams.
 const FIRST_PORT: u16 = 2000;
 const RECORDER: u16 = 1000;
 

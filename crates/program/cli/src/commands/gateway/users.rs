@@ -170,7 +170,7 @@ mod tests {
         let changed = Changed { added: vec![other, third], removed: vec![one] };
         assert_eq!(users.look().unwrap(), changed);
         assert_eq!(users.look().unwrap(), Changed::default());
-        // Mistakes lock nobody out, and are told once.
+        // Mistakes lock nobody out, and each is reported once.
         for mistake in [Some("anbk:x"), None] {
             match mistake {
                 Some(text) => std::fs::write(&file, text).unwrap(),
