@@ -60,7 +60,7 @@ impl Udp {
             let Some(streams) = streams else { return };
             let (outlet, mut inlet) = streams.split(udp.counters.clone());
             let (open, tasks) = (HashMap::new(), JoinSet::new());
-            let mut flows = Flows { udp, association, outlet, client, open, tasks };
+            let mut flows = Flows { udp, association, outlet, client, mirrored: 0, open, tasks };
             loop {
                 tokio::select! {
                     message = inlet.recv() => match message {
@@ -87,6 +87,8 @@ struct Flows {
     association: Association,
     outlet: Outlet,
     client: Option<SocketAddr>,
+    /// Most bytes of a message that goes on two paths.
+    mirrored: u16,
     open: HashMap<u32, mpsc::Sender<(Target, Bytes)>>,
     tasks: JoinSet<u32>,
 }
@@ -107,10 +109,15 @@ impl Flows {
     }
 
     /// Sends small messages on two paths from now on, because near does.
-    fn mirror(&self, most: u16) {
+    fn mirror(&mut self, most: u16) {
+        // To change options costs more than to read a message.
+        if most <= self.mirrored {
+            return;
+        }
+        self.mirrored = most;
         let changed = self.association.reconfigure(|config| {
             let copied = &mut config.paths.copies_up_to;
-            *copied = (*copied).max(Some(usize::from(most).max(1)));
+            *copied = (*copied).max(Some(most.into()));
         });
         if let Err(error) = changed {
             tracing::debug!(%error, "small messages go on one path");

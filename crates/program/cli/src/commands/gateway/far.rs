@@ -300,26 +300,28 @@ impl Sealed {
                 self.handle.allow(key);
                 tell_allowed(key);
             }
-            for key in changed.removed {
-                self.lock_out(key).await;
-                complain(&format!("{key} may not use this gateway any more"));
+            if !changed.removed.is_empty() {
+                self.lock_out(&changed.removed).await;
             }
         }
     }
 
-    /// Ends the associations of a near side, and answers it no more.
-    async fn lock_out(&self, key: PublicKey) {
+    /// Ends the associations of near sides, and answers them no more.
+    async fn lock_out(&self, keys: &[PublicKey]) {
         let end = || {
             let open = lock(&self.open);
-            let its = open.iter().filter(|(of, _)| *of == Some(key));
-            its.for_each(|(_, association)| association.abort(b"this key was removed"));
+            let theirs = open.iter().filter(|(of, _)| of.is_some_and(|of| keys.contains(&of)));
+            theirs.for_each(|(_, association)| association.abort(b"this key was removed"));
         };
-        // It learns that, if it can be reached.
+        // They learn that, if they can be reached.
         end();
         sleep(LAST).await;
-        self.handle.revoke(key);
-        // It may have come again meanwhile.
+        keys.iter().for_each(|key| self.handle.revoke(*key));
+        // They may have come again meanwhile.
         end();
+        for key in keys {
+            complain(&format!("{key} may not use this gateway any more"));
+        }
     }
 }
 
