@@ -64,8 +64,8 @@ pub(super) struct Near {
         conflicts_with = "plain"
     )]
     uplink: Vec<UplinkSpec>,
-    /// Send what is small, such as keys of ssh and datagrams of calls, over two uplinks, in both directions; what arrives
-    /// first counts, so losses and slow packets of one uplink are not noticed. SIZE is the most of a message in bytes
+    /// Send small messages, such as keys of ssh and datagrams of calls, over two uplinks, in both directions. The first
+    /// copy counts, so a loss or a delay on one uplink is not noticed. SIZE is the largest small message, 500 B if not given
     #[arg(
         long,
         value_name = "SIZE",
