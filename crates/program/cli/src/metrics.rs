@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use anabranch::{Counter, CounterKind, PathState, PathStatistics, Statistics, Unit};
-use anabranch_gateway::Traffic;
+use anabranch_gateway::{Accounts, Traffic};
 use anabranch_pictures::Converter;
 
 use crate::control::{AssociationView, View};
@@ -24,12 +24,20 @@ static GATEWAY: OnceLock<Gateway> = OnceLock::new();
 struct Gateway {
     traffic: Arc<Traffic>,
     pictures: Option<Arc<Converter>>,
+    accounts: Option<Arc<Accounts>>,
 }
 
-/// Adds the metrics of the gateway of this process, which has one at most, and of its converter of pictures.
-pub(crate) fn also(traffic: &Arc<Traffic>, pictures: Option<&Arc<Converter>>) {
+/// Adds the metrics of the gateway of this process, which has one at most, of its converter of pictures, and of its
+/// users.
+pub(crate) fn also(
+    traffic: &Arc<Traffic>,
+    pictures: Option<&Arc<Converter>>,
+    accounts: Option<&Arc<Accounts>>,
+) {
+    let traffic = Arc::clone(traffic);
+    let (pictures, accounts) = (pictures.cloned(), accounts.cloned());
     // A process runs one command.
-    let _ = GATEWAY.set(Gateway { traffic: Arc::clone(traffic), pictures: pictures.cloned() });
+    let _ = GATEWAY.set(Gateway { traffic, pictures, accounts });
 }
 
 /// The metrics of this process: those of its endpoint, and of its gateway if it is one.
@@ -39,6 +47,9 @@ pub(crate) fn of_process(view: View, each: bool) -> String {
         all.push_str(&gateway.traffic.prometheus());
         if let Some(pictures) = &gateway.pictures {
             all.push_str(&anabranch_gateway::prometheus_of_pictures(&pictures.statistics()));
+        }
+        if let Some(accounts) = &gateway.accounts {
+            all.push_str(&accounts.prometheus());
         }
     }
     all

@@ -284,6 +284,52 @@ fn users_come_and_go_while_the_far_side_runs() {
     tunnel(proxy);
 }
 
+/// Asks the proxy for this URL; the status and all that comes.
+fn ask(proxy: SocketAddr, url: &str) -> (u16, Vec<u8>) {
+    let mut tcp = TcpStream::connect(proxy).unwrap();
+    tcp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let host = url.split('/').nth(2).unwrap();
+    write!(tcp, "GET {url} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // It may be cut off.
+    let _ = tcp.read_to_end(&mut answer);
+    let status = answer.get(9..12).map(String::from_utf8_lossy);
+    (status.and_then(|status| status.parse().ok()).unwrap_or(0), answer)
+}
+
+#[test]
+fn users_have_limits_that_survive_restarts() {
+    let files = Site::new(&[3_000_000, 1000]);
+    let server = site(&files);
+    let urls = [0, 1].map(|n| format!("http://127.0.0.1:{}/file%20{n}.bin", server.port()));
+    let gateway = Gateway::start();
+    let users = gateway.keys.path().join("far.users");
+    let port = gateway.far.udp_port();
+    let Gateway { keys, far: first, near } = gateway;
+    let known = std::fs::read_to_string(&users).unwrap();
+    let proxy = near.listening["listen"].as_str().unwrap().parse().unwrap();
+    assert_eq!(first.interrupt(), Some(0));
+    std::fs::write(&users, format!("* limit=2MB/30d connections=50\n{known}")).unwrap();
+    let second = far(keys.path(), &port);
+    let (_, part) = ask(proxy, &urls[0]);
+    assert!((1_000_000..2_500_000).contains(&part.len()), "{}", part.len());
+    let refused = |(status, answer): (u16, Vec<u8>)| {
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(status == 503 && answer.contains("2MB/30d, is used up for another 7"), "{answer}");
+    };
+    refused(ask(proxy, &urls[1]));
+    assert_eq!(second.interrupt(), Some(0));
+    assert!(keys.path().join("far.usage").exists());
+    let _third = far(keys.path(), &port);
+    refused(ask(proxy, &urls[1]));
+    // A higher limit holds soon.
+    std::fs::write(&users, format!("* limit=20MB/30d\n{known}")).unwrap();
+    while ask(proxy, &urls[1]).0 != 200 {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(ask(proxy, &urls[0]).1.len() > 3_000_000);
+}
+
 #[test]
 fn a_plain_gateway_says_so() {
     let folder = tempfile::tempdir().unwrap();

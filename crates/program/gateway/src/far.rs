@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use self::udp::Udp;
 use crate::access::{Access, Asked, Log};
+use crate::accounts::Account;
 use crate::dial::Dialler;
 use crate::protocol::{Content, Request, parse_request, reply};
 use crate::reading::read;
@@ -140,15 +141,15 @@ impl Far {
         self.udp.counters.statistics()
     }
 
-    /// Serves the streams and datagrams of an association until it ends. Connections still open then are reset. Must be
-    /// called within a tokio runtime.
+    /// Serves the streams and datagrams of an association of a user until it ends. Connections still open then are
+    /// reset. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// The association was lost.
-    pub async fn serve(&self, association: &Association) -> io::Result<()> {
+    pub async fn serve(&self, association: &Association, account: &Arc<Account>) -> io::Result<()> {
         let client = association.peer_addresses().first().copied();
         let mut streams = JoinSet::new();
-        let datagrams = self.udp.serve(association, client);
+        let datagrams = self.udp.serve(association, client, account);
         let mut datagrams = std::pin::pin!(datagrams);
         let mut carries_datagrams = true;
         let end = loop {
@@ -156,9 +157,9 @@ impl Far {
                 () = &mut datagrams, if carries_datagrams => carries_datagrams = false,
                 accepted = association.accept_stream() => match accepted {
                     Ok(Some(halves)) => {
-                        let far = self.clone();
+                        let (far, account) = (self.clone(), Arc::clone(account));
                         let stream = Stream::new(halves);
-                        streams.spawn(async move { far.stream(stream, client).await });
+                        streams.spawn(async move { far.stream(stream, client, &account).await });
                     }
                     Ok(None) => break Ok(()),
                     Err(error) => break Err(error.into()),
@@ -172,12 +173,17 @@ impl Far {
         end
     }
 
-    async fn stream(&self, stream: Stream, client: Option<std::net::SocketAddr>) {
+    async fn stream(
+        &self,
+        stream: Stream,
+        client: Option<std::net::SocketAddr>,
+        account: &Arc<Account>,
+    ) {
         let began = Instant::now();
         let meter = Arc::new(Meter::default());
         let counted = self.traffic.begin("", FromStream(Arc::clone(&meter)));
         let mut ended = Ended::default();
-        self.answer(stream, &meter, &mut ended).await;
+        self.answer(stream, &meter, account, &mut ended).await;
         drop(counted);
         (self.log)(Access {
             asked: Asked::Stream,
@@ -194,7 +200,13 @@ impl Far {
     }
 
     /// Reads the request of a stream, and does what it asks for.
-    async fn answer(&self, mut stream: Stream, meter: &Arc<Meter>, ended: &mut Ended) {
+    async fn answer(
+        &self,
+        mut stream: Stream,
+        meter: &Arc<Meter>,
+        account: &Arc<Account>,
+        ended: &mut Ended,
+    ) {
         let asked = match timeout(REQUEST, read(&mut stream.reader, parse_request)).await {
             Ok(Ok(Ok(Request::Connect(content, target)))) => Ok((content, target)),
             Ok(Ok(Ok(Request::NoTarget))) => {
@@ -212,20 +224,22 @@ impl Far {
                 Err(Refusal::new(Status::TimedOut, "the request of the stream is incomplete"))
             }
         };
-        let place = self.places.try_acquire();
-        let connected = match (asked, &place) {
-            (Ok((content, target)), Ok(_)) => {
-                let connected = self.dialler.dial(&target).await;
+        let places = account.place().and_then(|own| {
+            let place = self.places.try_acquire().map_err(|_| Refusal::from(Status::Busy))?;
+            Ok((own, place))
+        });
+        let connected = match asked {
+            Ok((content, target)) => {
+                let connected = match &places {
+                    Ok(_) => self.dialler.dial(&target).await,
+                    Err(refusal) => Err(refusal.clone()),
+                };
                 ended.target = Some(target);
                 connected.map(|tcp| (content, tcp))
             }
-            (Ok((_, target)), Err(_)) => {
-                ended.target = Some(target);
-                Err(Status::Busy.into())
-            }
-            (Err(refusal), _) => Err(refusal),
+            Err(refusal) => Err(refusal),
         };
-        if let Err(error) = self.connected(connected, stream, meter, ended).await {
+        if let Err(error) = self.connected(connected, stream, meter, account, ended).await {
             ended.error = Some(error.to_string());
         }
     }
@@ -235,6 +249,7 @@ impl Far {
         connected: Result<(Content, TcpStream), Refusal>,
         mut stream: Stream,
         meter: &Arc<Meter>,
+        account: &Arc<Account>,
         ended: &mut Ended,
     ) -> io::Result<()> {
         let status =
@@ -247,9 +262,10 @@ impl Far {
                 stream.writer.write_bytes(reply(&Ok(()))).await?;
                 match &self.pictures {
                     Some(converter) if content == Content::Http => {
-                        http::serve(tcp, stream, Arc::clone(meter), Arc::clone(converter)).await
+                        http::serve(tcp, stream, Arc::clone(meter), account, Arc::clone(converter))
+                            .await
                     }
-                    _ => relay(tcp, Bytes::new(), stream, meter).await,
+                    _ => relay(tcp, Bytes::new(), stream, meter, Some(account)).await,
                 }
             }
             Err(refusal) => {

@@ -13,11 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod accounts;
 mod dial;
 mod far;
 #[cfg(any(fuzzing, test))]
 #[cfg_attr(not(fuzzing), allow(unreachable_pub, reason = "the fuzz targets use it from outside"))]
 mod fuzzing;
+mod limit;
 mod near;
 mod prometheus;
 mod protocol;
@@ -32,12 +34,15 @@ mod traffic;
 mod udp;
 mod uplinks;
 mod urgency;
+mod usage;
 
 pub use access::{Access, Asked, Log};
+pub use accounts::{Account, Accounts, Allowance, Allowances, NoAllowance};
 pub use far::{Far, FarOptions};
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use fuzzing::{proxy as check_proxy, socks5 as check_socks5};
+pub use limit::{Limit, LimitState, NoLimit};
 #[cfg(target_os = "linux")]
 pub use near::command::{Command, Inside, inside};
 pub use near::{Connect, Link, LinkEvent, Near, NearOptions, Page};
@@ -48,4 +53,4 @@ pub use status::{Refusal, Status};
 pub use target::{Host, Target};
 pub use traffic::{Amount, HostTraffic, Traffic};
 pub use udp::counters::UdpStatistics;
-pub use uplinks::{Limit, LimitState, NoUplink, UplinkSpec, UplinkState, Uplinks};
+pub use uplinks::{NoUplink, UplinkSpec, UplinkState, Uplinks};

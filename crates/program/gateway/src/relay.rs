@@ -4,6 +4,7 @@
 //! peer learns from the stream that the rest is missing. Each direction reads only what the other end has taken.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
+use crate::accounts::{Account, Direction, Turn};
 use crate::stream::{Reader, Stream};
 use crate::urgency::Urgency;
 
@@ -45,21 +47,28 @@ pub(crate) fn prepare(tcp: &TcpStream) {
     let _ = tcp.set_nodelay(true);
 }
 
-/// Carries bytes until both directions have ended. `first` was read from TCP before.
+/// Carries bytes until both directions have ended. `first` was read from TCP before. An account is that of the user on
+/// the far side.
 ///
 /// # Errors
-/// One side failed or gave up; TCP was reset.
+/// One side failed or gave up, or the account allows nothing more; TCP was reset.
 pub(crate) async fn relay(
     mut tcp: TcpStream,
     first: Bytes,
     stream: Stream,
     meter: &Meter,
+    account: Option<&Arc<Account>>,
 ) -> io::Result<()> {
+    let turn = |direction| match account {
+        Some(account) => Turn::of(account, direction),
+        None => Turn::unlimited(direction),
+    };
+    let turns = (turn(Direction::FromTarget), turn(Direction::ToTarget));
     let Stream { mut writer, mut reader } = stream;
     let (tcp_reader, tcp_writer) = tcp.split();
     let ended = {
-        let up = outward(tcp_reader, first, &mut writer, meter);
-        let down = inward(&mut reader, tcp_writer, meter);
+        let up = outward(tcp_reader, first, &mut writer, meter, turns.0);
+        let down = inward(&mut reader, tcp_writer, meter, turns.1);
         tokio::pin!(up, down);
         tokio::select! {
             ended = &mut up => match ended {
@@ -104,19 +113,23 @@ async fn outward(
     first: Bytes,
     stream: &mut SendStream,
     meter: &Meter,
+    mut turn: Turn,
 ) -> io::Result<()> {
     let mut urgency = Urgency::new(Instant::now());
     let mut size = *BUFFERS.start();
     let mut buffer = BytesMut::new();
     let mut next = first;
     loop {
-        if !next.is_empty() {
-            let length = next.len();
+        while !next.is_empty() {
+            let piece = next.split_to(next.len().min(turn.most()));
+            let length = piece.len();
             if let Some(priority) = urgency.sends(Instant::now(), length) {
                 stream.set_priority(priority);
             }
-            stream.write_bytes(next).await?;
+            stream.write_bytes(piece).await?;
             meter.from_tcp.fetch_add(length as u64, Relaxed);
+            turn.carried(length)?;
+            turn.ready().await;
         }
         // An idle connection has no buffer.
         if buffer.capacity() == 0 {
@@ -151,17 +164,25 @@ async fn end(stream: &mut SendStream) -> io::Result<()> {
 }
 
 /// From the stream to TCP.
-async fn inward(stream: &mut Reader, mut tcp: WriteHalf<'_>, meter: &Meter) -> io::Result<()> {
+async fn inward(
+    stream: &mut Reader,
+    mut tcp: WriteHalf<'_>,
+    meter: &Meter,
+    mut turn: Turn,
+) -> io::Result<()> {
     loop {
         let bytes = stream.fill_buf().await?;
         if bytes.is_empty() {
             return tcp.shutdown().await;
         }
-        let written = tcp.write(bytes).await?;
+        let piece = &bytes[..bytes.len().min(turn.most())];
+        let written = tcp.write(piece).await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
         stream.consume(written);
         meter.to_tcp.fetch_add(written as u64, Relaxed);
+        turn.carried(written)?;
+        turn.ready().await;
     }
 }

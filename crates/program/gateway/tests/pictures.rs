@@ -56,11 +56,29 @@ mod linux {
         unchanged(&pair, site, &converter).await;
         tags_are_confirmed_as_clients_know_them(&pair, site).await;
         bodies_that_stop_or_end(&pair, site).await;
+        bounds_hold(&pair, site).await;
         println!("pictures: with conversion");
         without(site).await;
         println!("pictures: without conversion");
         failing(site).await;
         println!("pictures: with a converter that fails");
+    }
+
+    /// What a user may have holds here, too.
+    async fn bounds_hold(pair: &Pair, site: SocketAddr) {
+        let length = resource("/long").1.len();
+        // So that it takes a second.
+        pair.allow(&format!("rate={}b/s", length * 8));
+        let get =
+            format!("GET http://{site}/long HTTP/1.1\r\nHost: {site}\r\nConnection: close\r\n\r\n");
+        let began = std::time::Instant::now();
+        assert!(pair.raw(&get).await.len() > length);
+        assert!(began.elapsed() > std::time::Duration::from_millis(900), "{:?}", began.elapsed());
+        pair.allow("limit=1kB/d");
+        pair.raw(&get).await;
+        assert!(pair.raw(&get).await.contains("is used up"));
+        pair.allow("");
+        assert!(pair.raw(&get).await.len() > length);
     }
 
     async fn pair(converter: Option<&Arc<Converter>>) -> Pair {
@@ -186,6 +204,7 @@ mod linux {
             "/trailer" => with("Trailer: X-Sum\r\n"),
             "/small" => (TYPE.to_owned(), SMALL.to_vec()),
             "/no-picture" => (TYPE.to_owned(), content(10_000).to_vec()),
+            "/long" => ("Content-Type: text/plain\r\n".to_owned(), content(100_000).to_vec()),
             "/large" | "/chunked/large" => (TYPE.to_owned(), content(5 << 20).to_vec()),
             _ => with(""),
         }

@@ -267,6 +267,39 @@ async fn many_flows_are_bounded() {
 }
 
 #[tokio::test]
+async fn what_a_user_may_have_holds_for_datagrams() {
+    let mut pair = Pair::start().await;
+    pair.allow("limit=1kB/d");
+    let to = address(echo("127.0.0.1:0").await);
+    let client = Client::start(&pair).await;
+    client.ask(&to, b"warm").await;
+    // The echo of it is too much.
+    client.send(0, &to, &[1; 1100]).await;
+    client.send(0, &to, b"none").await;
+    timeout(Duration::from_millis(300), client.recv()).await.unwrap_err();
+    let other = Client::start(&pair).await;
+    other.send(0, &to, b"no place for a flow").await;
+    timeout(Duration::from_millis(300), other.recv()).await.unwrap_err();
+    pair.allow("connections=1");
+    assert_eq!(client.ask(&to, b"one").await.1, b"re:one");
+    other.send(0, &to, b"no place either").await;
+    timeout(Duration::from_millis(300), other.recv()).await.unwrap_err();
+    client.end().await;
+    assert_eq!(pair.far_access().await.asked, Asked::Udp);
+    assert_eq!(other.ask(&to, b"two").await.1, b"re:two");
+    // So much in a row exceeds this rate.
+    pair.allow("rate=8kb/s");
+    let mut came = 0;
+    for _ in 0..100 {
+        other.send(0, &to, &[2; 100]).await;
+    }
+    while timeout(Duration::from_millis(300), other.recv()).await.is_ok() {
+        came += 1;
+    }
+    assert!(came < 90, "{came}");
+}
+
+#[tokio::test]
 async fn the_status_page_counts_datagrams() {
     let uplinks = Arc::new(Uplinks::named(SealHandle::default(), Vec::new(), None).unwrap());
     let page = Some(Page::new("secret".to_owned(), uplinks));

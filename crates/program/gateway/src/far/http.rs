@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::pictures::{Error, Passed, Wish};
+use crate::accounts::{Account, Direction, Turn};
 use crate::near::http::{client_builder, server_builder};
 use crate::relay::Meter;
 use crate::stream::Stream;
@@ -29,15 +30,17 @@ use crate::urgency::Urgency;
 /// Serves the requests of a stream. All are for the target of this connection.
 ///
 /// # Errors
-/// A side failed or gave up; TCP was reset.
+/// A side failed or gave up, or the account allows nothing more; TCP was reset.
 pub(super) async fn serve(
     tcp: TcpStream,
     stream: Stream,
     meter: Arc<Meter>,
+    account: &Arc<Account>,
     converter: Arc<Converter>,
 ) -> io::Result<()> {
     let clean = Arc::new(AtomicBool::new(false));
-    let target = Target { tcp, meter, clean: Arc::clone(&clean) };
+    let turns = [Direction::ToTarget, Direction::FromTarget].map(|way| Turn::of(account, way));
+    let target = Target { tcp, meter, turns, clean: Arc::clone(&clean) };
     let handshake = client_builder().handshake(TokioIo::new(target)).await;
     let (sender, mut connection) = handshake.map_err(io::Error::other)?;
     let sender = Arc::new(Mutex::new(sender));
@@ -76,6 +79,8 @@ pub(super) async fn serve(
 struct Target {
     tcp: TcpStream,
     meter: Arc<Meter>,
+    /// Of writing and of reading.
+    turns: [Turn; 2],
     /// It ends as it should.
     clean: Arc<AtomicBool>,
 }
@@ -95,10 +100,21 @@ impl AsyncRead for Target {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
-        self.meter.from_tcp.fetch_add((buf.filled().len() - before) as u64, Relaxed);
-        Poll::Ready(Ok(()))
+        ready!(self.turns[1].poll_ready(cx));
+        let most = self.turns[1].most();
+        let bytes = if most < buf.remaining() {
+            let mut piece = ReadBuf::new(buf.initialize_unfilled_to(most));
+            ready!(Pin::new(&mut self.tcp).poll_read(cx, &mut piece))?;
+            let bytes = piece.filled().len();
+            buf.advance(bytes);
+            bytes
+        } else {
+            let before = buf.filled().len();
+            ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
+            buf.filled().len() - before
+        };
+        self.meter.from_tcp.fetch_add(bytes as u64, Relaxed);
+        Poll::Ready(self.turns[1].carried(bytes))
     }
 }
 
@@ -108,9 +124,11 @@ impl AsyncWrite for Target {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.tcp).poll_write(cx, buf))?;
+        ready!(self.turns[0].poll_ready(cx));
+        let piece = &buf[..buf.len().min(self.turns[0].most())];
+        let written = ready!(Pin::new(&mut self.tcp).poll_write(cx, piece))?;
         self.meter.to_tcp.fetch_add(written as u64, Relaxed);
-        Poll::Ready(Ok(written))
+        Poll::Ready(self.turns[0].carried(written).map(|()| written))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 
 use self::flow::Flow;
 use crate::access::Log;
+use crate::accounts::Account;
 use crate::dial::Dialler;
 use crate::target::Target;
 use crate::udp::counters::{self, count};
@@ -52,15 +53,17 @@ impl Udp {
         self: &Arc<Self>,
         association: &Association,
         client: Option<SocketAddr>,
+        account: &Arc<Account>,
     ) -> impl Future<Output = ()> + use<> {
         let udp = Arc::clone(self);
         let streams = Streams::take(association);
-        let association = association.clone();
+        let (association, account) = (association.clone(), Arc::clone(account));
         async move {
             let Some(streams) = streams else { return };
             let (outlet, mut inlet) = streams.split(udp.counters.clone());
             let (open, tasks) = (HashMap::new(), JoinSet::new());
-            let mut flows = Flows { udp, association, outlet, client, mirrored: 0, open, tasks };
+            let mut flows =
+                Flows { udp, association, account, outlet, client, mirrored: 0, open, tasks };
             loop {
                 tokio::select! {
                     message = inlet.recv() => match message {
@@ -85,6 +88,7 @@ impl Udp {
 struct Flows {
     udp: Arc<Udp>,
     association: Association,
+    account: Arc<Account>,
     outlet: Outlet,
     client: Option<SocketAddr>,
     /// Most bytes of a message that goes on two paths.
@@ -151,11 +155,12 @@ impl Flows {
     /// Begins a flow, if there is a place for it.
     fn begin(&mut self, number: u32) -> Option<mpsc::Sender<(Target, Bytes)>> {
         let place = Arc::clone(&self.udp.places).try_acquire_owned().ok()?;
+        let own = self.account.place().ok()?;
         let (sender, queue) = mpsc::channel(QUEUE);
-        let flow = Flow::new(Arc::clone(&self.udp), number, self.outlet.clone());
+        let flow = Flow::new(&self.udp, &self.account, number, self.outlet.clone());
         let client = self.client;
         self.tasks.spawn(async move {
-            let _place = place;
+            let _places = (place, own);
             flow.run(queue, client).await;
             number
         });

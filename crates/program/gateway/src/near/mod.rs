@@ -224,7 +224,7 @@ impl Near {
         let began = Instant::now();
         let meter = Arc::new(Meter::default());
         let counted = self.count(&target, Arc::clone(&meter));
-        let ended = relay(tcp, first, stream, &meter).await;
+        let ended = relay(tcp, first, stream, &meter, None).await;
         drop(counted);
         (self.log)(Access {
             asked,

@@ -3,13 +3,12 @@
 mod plan;
 mod routes;
 mod spec;
-mod usage;
 
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anabranch::PathState;
 use anabranch::seal::{PATHS, SealHandle, Uplink};
@@ -17,9 +16,10 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use self::plan::{Candidate, Plan};
-pub use self::spec::{Limit, NoUplink, UplinkSpec};
-use self::usage::Usage;
+pub use self::spec::{NoUplink, UplinkSpec};
+use crate::limit::LimitState;
 use crate::near::{Link, number};
+use crate::usage::{self, Clock, Usage};
 
 /// How often the plan is made again.
 const STEP: Duration = Duration::from_millis(200);
@@ -49,27 +49,6 @@ pub struct UplinkState {
     pub backup: bool,
     /// What its limit allows, if it has one.
     pub limit: Option<LimitState>,
-}
-
-/// A limit and what was used of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct LimitState {
-    /// Bytes allowed in a period.
-    pub bytes: u64,
-    /// Bytes used in the current period.
-    pub used_bytes: u64,
-    /// Length of a period.
-    pub period_seconds: u64,
-    /// Time until the next period.
-    pub remaining_seconds: u64,
-}
-
-impl LimitState {
-    /// Nothing may be used until the next period.
-    pub fn is_exceeded(&self) -> bool {
-        self.used_bytes >= self.bytes
-    }
 }
 
 impl UplinkState {
@@ -119,27 +98,6 @@ pub struct Uplinks {
 impl fmt::Debug for Uplinks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Uplinks").field("states", &self.states()).finish_non_exhaustive()
-    }
-}
-
-/// The time of the day at the start, which goes on without jumps.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    start: u64,
-    began: Instant,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        let start = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-        Self { start, began: Instant::now() }
-    }
-}
-
-impl Clock {
-    /// Seconds since 1970.
-    fn now(&self) -> u64 {
-        self.start.saturating_add(self.began.elapsed().as_secs())
     }
 }
 
@@ -197,12 +155,7 @@ impl Uplinks {
         let inner = self.lock();
         let now = self.clock.now();
         let state = |entry: &Entry| {
-            let limit = entry.spec.limit.map(|limit| LimitState {
-                bytes: limit.bytes,
-                used_bytes: entry.usage.bytes(),
-                period_seconds: limit.period,
-                remaining_seconds: entry.usage.remaining(limit, now),
-            });
+            let limit = entry.spec.limit.map(|limit| entry.usage.state(limit, now));
             UplinkState { limit, ..entry.state.clone() }
         };
         inner.entries.iter().map(state).collect()
@@ -274,7 +227,7 @@ impl Uplinks {
             works: entry.works,
         };
         let candidates: Vec<_> = inner.entries.iter().map(candidate).collect();
-        let used = inner.plan.decide(self.clock.began.elapsed(), &candidates);
+        let used = inner.plan.decide(self.clock.elapsed(), &candidates);
         for (entry, used) in inner.entries.iter_mut().zip(used) {
             if std::mem::replace(&mut entry.state.used, used) != used {
                 tracing::info!(uplink = %entry.state.name, used, "an uplink is switched");

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anabranch::{AssociationConfig, ConnectOptions, Endpoint};
 use anabranch_gateway::{
-    Access, Far, FarOptions, Link, Log, Near, NearOptions, Rule, Rules, Status,
+    Access, Account, Accounts, Allowances, Far, FarOptions, Link, Log, Near, NearOptions, Rule,
+    Rules, Status,
 };
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -27,6 +28,9 @@ pub(crate) const HANGS: Duration = Duration::from_secs(60);
 
 /// The SCTP port of the far side.
 const PORT: u16 = 9080;
+
+/// The only user of the far side.
+const USER: &str = "somebody";
 
 /// Bytes of a file; the same for the same length.
 pub(crate) fn content(length: usize) -> Bytes {
@@ -130,6 +134,7 @@ pub(crate) struct Pair {
     far: Option<(Endpoint, JoinHandle<()>)>,
     udp_port: u16,
     options: FarOptions,
+    accounts: Accounts,
     near: Arc<Near>,
     serving: JoinHandle<()>,
     accesses: mpsc::UnboundedReceiver<Access>,
@@ -156,18 +161,23 @@ fn config(streams: u16) -> AssociationConfig {
     config
 }
 
-fn far(udp_port: u16, options: &FarOptions, log: Log) -> (Endpoint, JoinHandle<()>) {
+fn far(
+    udp_port: u16,
+    options: &FarOptions,
+    account: &Arc<Account>,
+    log: Log,
+) -> (Endpoint, JoinHandle<()>) {
     let endpoint = Endpoint::builder()
         .local_addresses([[127, 0, 0, 1].into()])
         .udp_port(udp_port)
         .bind()
         .unwrap();
     let listener = endpoint.listen(PORT, config(u16::MAX)).unwrap();
-    let far = Far::new(options.clone(), log);
+    let (far, account) = (Far::new(options.clone(), log), Arc::clone(account));
     let serving = tokio::spawn(async move {
         while let Some(association) = listener.accept().await {
-            let far = far.clone();
-            tokio::spawn(async move { far.serve(&association).await });
+            let (far, account) = (far.clone(), Arc::clone(&account));
+            tokio::spawn(async move { far.serve(&association, &account).await });
         }
     });
     (endpoint, serving)
@@ -193,8 +203,9 @@ impl Pair {
         streams: u16,
         options: NearOptions,
     ) -> Self {
-        let far_log = mpsc::unbounded_channel();
-        let (endpoint, serving) = far(0, &far_options, logger(far_log.0.clone()));
+        let (far_log, accounts) = (mpsc::unbounded_channel(), Accounts::default());
+        let (endpoint, serving) =
+            far(0, &far_options, &accounts.of(USER), logger(far_log.0.clone()));
         let udp_port = endpoint.udp_port();
         let near = Endpoint::builder().local_addresses([[127, 0, 0, 1].into()]).bind().unwrap();
         let connect = Box::new(move || {
@@ -216,12 +227,18 @@ impl Pair {
             let near = Arc::clone(&near);
             async move { near.serve(listener).await }
         });
-        Self { proxy, far, udp_port, options, near, serving, accesses, far_log }
+        Self { proxy, far, udp_port, options, accounts, near, serving, accesses, far_log }
     }
 
     /// The near side.
     pub(crate) fn near(&self) -> &Arc<Near> {
         &self.near
+    }
+
+    /// Changes what the user of the far side may have.
+    pub(crate) fn allow(&self, allowance: &str) {
+        let others = allowance.parse().unwrap();
+        self.accounts.allow(Allowances { others, ..Allowances::default() });
     }
 
     /// Ends the far side, and waits until its sockets are closed.
@@ -234,7 +251,12 @@ impl Pair {
 
     /// Starts the far side again.
     pub(crate) fn start_far(&mut self) {
-        self.far = Some(far(self.udp_port, &self.options, logger(self.far_log.0.clone())));
+        self.far = Some(far(
+            self.udp_port,
+            &self.options,
+            &self.accounts.of(USER),
+            logger(self.far_log.0.clone()),
+        ));
     }
 
     /// The next line of the near side's log.

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anabranch::seal::{Allow, Invitation, PublicKey, Seal, SealHandle, SecretKey, Token};
 use anabranch::{Association, AssociationConfig, Endpoint, ListenOptions, Listener, VantagePoint};
-use anabranch_gateway::{FarOptions, Rule, Rules};
+use anabranch_gateway::{Account, Accounts, FarOptions, Rule, Rules};
 use anabranch_pictures::{Converter, ConverterOptions};
 use clap::Args;
 use serde::Serialize;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::keys::key;
 use super::report::{self, Event};
@@ -46,8 +46,8 @@ pub(super) struct Far {
     /// [default: the host's addresses]
     #[arg(long, value_name = "ADDR:PORT", value_parser = socket, conflicts_with = "plain")]
     public: Vec<SocketAddr>,
-    /// File with the secret key, made if it is missing; the keys of users are next to it, in a file that ends with
-    /// .users [default: far.key in the user's configuration]
+    /// File with the secret key, made if it is missing; the keys of users and what each may have are next to it, in a
+    /// file that ends with .users [default: far.key in the user's configuration]
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     key: Option<PathBuf>,
     /// Do not encrypt: anyone on the way can read and change everything, and anyone who reaches this port can use it
@@ -105,6 +105,9 @@ struct Sealed {
     secret: SecretKey,
     token: Token,
     users: Mutex<Users>,
+    accounts: Arc<Accounts>,
+    /// Why the last attempt to save them failed.
+    not_saved: Mutex<Option<String>>,
     handle: SealHandle,
     /// Those that are open, with the key of their near side.
     open: Mutex<Vec<(Option<PublicKey>, Association)>>,
@@ -112,6 +115,9 @@ struct Sealed {
 
 /// How often the file of users is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How often what users have carried is saved, if it has changed.
+const SAVE: Duration = Duration::from_secs(10);
 
 /// How long the last packets to a near side that is locked out may take to leave.
 const LAST: Duration = Duration::from_millis(100);
@@ -145,17 +151,24 @@ impl Far {
             Arc::new(move |access| report::access(&access, json)),
         );
         #[cfg(unix)]
-        crate::metrics::also(far.traffic(), far.pictures());
+        crate::metrics::also(
+            far.traffic(),
+            far.pictures(),
+            sealed.as_ref().map(|sealed| &sealed.accounts),
+        );
         self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
         let sealed = sealed.map(Arc::new);
         let handle = |association: Association| {
-            if let Some(sealed) = &sealed {
-                sealed.keep_new_users();
-                sealed.opened(&association);
-            }
+            let account = match &sealed {
+                Some(sealed) => {
+                    sealed.keep_new_users();
+                    sealed.opened(&association)
+                }
+                None => Account::unlimited(),
+            };
             let (far, sealed, id) = (far.clone(), sealed.clone(), association.id());
             async move {
-                serve(far, association, json).await;
+                serve(far, association, &account, json).await;
                 if let Some(sealed) = sealed {
                     sealed.closed(id);
                 }
@@ -171,6 +184,9 @@ impl Far {
         tokio::select! {
             () = accepting => {}
             () = watching => {}
+        }
+        if let Some(sealed) = &sealed {
+            sealed.save();
         }
         Ok(())
     }
@@ -225,6 +241,9 @@ impl Far {
     ) -> Result<(Endpoint, Listener, Option<Sealed>), Failure> {
         let (secret, path) = key(self.key.as_deref(), "far.key")?;
         let users = Users::beside(&path)?;
+        let accounts =
+            Accounts::open(users.usage(), users.allowances()).map_err(Failure::failed)?;
+        let accounts = Arc::new(accounts);
         let token = Token::generate().map_err(Failure::failed)?;
         let seal = Seal::listen(secret.clone(), reach::sockets(&self.listen)?)
             .allow(Allow::Keys(users.keys().collect()));
@@ -233,8 +252,16 @@ impl Far {
         let endpoint = sealed(&self.sctp, seal, VantagePoint::Server)?;
         let listener =
             endpoint.listen(PORT, ListenOptions::from(config)).map_err(Failure::failed)?;
-        let (users, open) = (Mutex::new(users), Mutex::default());
-        Ok((endpoint, listener, Some(Sealed { secret, token, users, handle, open })))
+        let sealed = Sealed {
+            secret,
+            token,
+            users: Mutex::new(users),
+            accounts,
+            not_saved: Mutex::default(),
+            handle,
+            open: Mutex::default(),
+        };
+        Ok((endpoint, listener, Some(sealed)))
     }
 
     fn tell_listening(&self, udp_port: u16, sealed: Option<&Sealed>) -> Result<(), Failure> {
@@ -277,10 +304,24 @@ impl Sealed {
         }
     }
 
-    fn opened(&self, association: &Association) {
+    /// Returns the account of the near side.
+    fn opened(&self, association: &Association) -> Arc<Account> {
         let near = association.peer_addresses().first().map(SocketAddr::ip);
         let key = near.and_then(|near| self.handle.peer_of(near));
         lock(&self.open).push((key, association.clone()));
+        // One without a key has ended already.
+        key.map_or_else(Account::unlimited, |key| self.accounts.of(&key.to_string()))
+    }
+
+    /// Saves what users have carried.
+    fn save(&self) {
+        let error = self.accounts.save().err();
+        let mut last = lock(&self.not_saved);
+        // A full disk is told once.
+        if let Some(error) = error.as_ref().filter(|error| last.as_ref() != Some(error)) {
+            complain(error);
+        }
+        *last = error;
     }
 
     fn closed(&self, id: u64) {
@@ -289,8 +330,13 @@ impl Sealed {
 
     /// Allows and locks out near sides as their keys come into the file and leave it.
     async fn follow_users(&self) {
+        let mut saved = Instant::now();
         loop {
             sleep(LOOK).await;
+            if saved.elapsed() >= SAVE {
+                saved = Instant::now();
+                self.save();
+            }
             let changed = lock(&self.users).look();
             let changed = changed.unwrap_or_else(|error| {
                 complain(&error);
@@ -299,6 +345,10 @@ impl Sealed {
             for key in changed.added {
                 self.handle.allow(key);
                 tell_allowed(key);
+            }
+            if let Some(allowances) = changed.allowances {
+                self.accounts.allow(allowances);
+                complain("what users may have is changed");
             }
             if !changed.removed.is_empty() {
                 self.lock_out(&changed.removed).await;
@@ -333,12 +383,17 @@ fn tell_allowed(key: PublicKey) {
     complain(&format!("{key} may use this gateway from now on"));
 }
 
-async fn serve(far: anabranch_gateway::Far, association: Association, json: bool) {
+async fn serve(
+    far: anabranch_gateway::Far,
+    association: Association,
+    account: &Arc<Account>,
+    json: bool,
+) {
     let near = association.peer_addresses().first().map(|near| near.ip().to_string());
     let near = near.as_deref().unwrap_or("-");
     report::tell(Event::Accepted { near }, json);
     let _counted = Watch::accepted(&association);
-    let served = far.serve(&association).await;
+    let served = far.serve(&association, account).await;
     let error = match served {
         Ok(()) => end(&association).await.err(),
         Err(error) => Some(error.to_string()),

@@ -155,7 +155,7 @@ impl Near {
         let options = NearOptions { page: Some(page), ..self.options() };
         let near = anabranch_gateway::Near::new(Arc::clone(&link), &options, log);
         #[cfg(unix)]
-        crate::metrics::also(near.traffic(), None);
+        crate::metrics::also(near.traffic(), None, None);
         let serving = async { tokio::join!(near.serve(listener), uplinks.follow(Some(&link))) };
         tokio::select! {
             ((), ()) = serving => {}

@@ -1,4 +1,4 @@
-//! The keys that may use the far side: one a line in a file, which may change while it runs.
+//! The keys that may use the far side, and what each may have: one a line in a file, which may change while it runs.
 
 use std::fs::Metadata;
 use std::io::{self, Write as _};
@@ -6,17 +6,22 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anabranch::seal::PublicKey;
+use anabranch_gateway::{Allowance, Allowances};
 
 use crate::failure::Failure;
 
 /// The largest file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 
+/// In place of a key: each user whose line does not say otherwise.
+const OTHERS: &str = "*";
+
 /// The users of a far side.
 #[derive(Debug)]
 pub(super) struct Users {
     file: PathBuf,
     keys: Vec<PublicKey>,
+    allowances: Allowances,
     /// Those that could not be saved. The file says nothing about them.
     unsaved: Vec<PublicKey>,
     /// The state of the file that was read.
@@ -33,6 +38,8 @@ type Stamp = Option<(Option<SystemTime>, u64)>;
 pub(super) struct Changed {
     pub(super) added: Vec<PublicKey>,
     pub(super) removed: Vec<PublicKey>,
+    /// What users may have now, if that has changed.
+    pub(super) allowances: Option<Allowances>,
 }
 
 impl Users {
@@ -40,11 +47,21 @@ impl Users {
     pub(super) fn beside(key: &Path) -> Result<Self, Failure> {
         let file = key.with_extension("users");
         let read = stamp(&file);
-        let keys = match read {
+        let (keys, allowances) = match read {
             Some(_) => parse(&file).map_err(Failure::failed)?,
-            None => Vec::new(),
+            None => <_>::default(),
         };
-        Ok(Self { file, keys, unsaved: Vec::new(), read, seen: read })
+        Ok(Self { file, keys, allowances, unsaved: Vec::new(), read, seen: read })
+    }
+
+    /// The file that keeps what users have carried.
+    pub(super) fn usage(&self) -> PathBuf {
+        self.file.with_extension("usage")
+    }
+
+    /// What users may have, by the text of their keys.
+    pub(super) fn allowances(&self) -> Allowances {
+        self.allowances.clone()
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = PublicKey> {
@@ -80,18 +97,22 @@ impl Users {
             return Ok(Changed::default());
         }
         self.read = now;
-        let keys = match now {
+        let users = match now {
             Some(_) => parse(&self.file),
             None => Err(format!("{} is missing", self.file.display())),
         };
-        let mut keys = keys.map_err(|error| format!("{error}: the users stay as they are"))?;
+        let (mut keys, allowances) =
+            users.map_err(|error| format!("{error}: the users stay as they are"))?;
         keys.extend(&self.unsaved);
         let without = |all: &[PublicKey], these: &[PublicKey]| {
             all.iter().copied().filter(|key| !these.contains(key)).collect()
         };
-        let changed =
-            Changed { added: without(&keys, &self.keys), removed: without(&self.keys, &keys) };
-        self.keys = keys;
+        let changed = Changed {
+            added: without(&keys, &self.keys),
+            removed: without(&self.keys, &keys),
+            allowances: Some(allowances.clone()).filter(|new| *new != self.allowances),
+        };
+        (self.keys, self.allowances) = (keys, allowances);
         Ok(changed)
     }
 }
@@ -106,20 +127,31 @@ fn stamp(file: &Path) -> Stamp {
     }
 }
 
-/// The keys in a file, with comments after '#'.
-fn parse(file: &Path) -> Result<Vec<PublicKey>, String> {
+/// The keys in a file, with what each may have after it, and comments after '#'.
+fn parse(file: &Path) -> Result<(Vec<PublicKey>, Allowances), String> {
     let name = file.display();
     let text = anabranch_units::read_text(file, MOST_BYTES);
     let text = text.map_err(|error| format!("cannot read {name}: {error}"))?;
-    let mut keys = Vec::new();
+    let (mut keys, mut allowances) = (Vec::new(), Allowances::default());
     for (index, line) in text.lines().enumerate() {
-        let key = line.split('#').next().unwrap_or_default().trim();
-        if !key.is_empty() {
-            let wrong = |error| format!("{name}, line {}: {error}", index + 1);
-            keys.push(key.parse().map_err(wrong)?);
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let wrong = |error: &dyn std::fmt::Display| format!("{name}, line {}: {error}", index + 1);
+        let (user, words) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let allowance: Allowance = words.parse().map_err(|error| wrong(&error))?;
+        if user == OTHERS {
+            allowances.others = allowance;
+            continue;
+        }
+        let key: PublicKey = user.parse().map_err(|error| wrong(&error))?;
+        keys.push(key);
+        if !words.trim().is_empty() {
+            allowances.of.insert(key.to_string(), allowance);
         }
     }
-    Ok(keys)
+    Ok((keys, allowances))
 }
 
 #[cfg(test)]
@@ -167,8 +199,8 @@ mod tests {
         assert_eq!(users.look().unwrap(), Changed::default(), "it is just being written");
         std::fs::write(&file, format!("{other}\n{third} # phone\n")).unwrap();
         users.look().unwrap();
-        let changed = Changed { added: vec![other, third], removed: vec![one] };
-        assert_eq!(users.look().unwrap(), changed);
+        let changed = users.look().unwrap();
+        assert_eq!((changed.added, changed.removed), (vec![other, third], vec![one]));
         assert_eq!(users.look().unwrap(), Changed::default());
         // Mistakes lock nobody out, and each is reported once.
         for mistake in [Some("anbk:x"), None] {
@@ -187,6 +219,33 @@ mod tests {
     }
 
     #[test]
+    fn users_have_bounds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("far.key");
+        let file = folder.path().join("far.users");
+        let (one, other) = (public(), public());
+        let text = format!("* rate=1Mb/s\n{one}\tconnections=5 # laptop\n{other}\n");
+        std::fs::write(&file, &text).unwrap();
+        let mut users = Users::beside(&path).unwrap();
+        assert!(users.keys().eq([one, other]));
+        assert_eq!(users.usage(), folder.path().join("far.usage"));
+        let of = [(one.to_string(), "connections=5".parse().unwrap())].into();
+        let others = "rate=1Mb/s".parse().unwrap();
+        assert_eq!(users.allowances(), Allowances { of, others });
+        std::fs::write(&file, text.replace("1Mb/s", "10Mb/s limit=1GB/d")).unwrap();
+        users.look().unwrap();
+        let changed = users.look().unwrap();
+        assert_eq!((changed.added, changed.removed), (vec![], vec![]));
+        assert_eq!(changed.allowances, Some(users.allowances()));
+        assert_eq!(users.allowances().others, "rate=10Mb/s limit=1GB/d".parse().unwrap());
+        std::fs::write(&file, format!("{one} rate=1\n")).unwrap();
+        users.look().unwrap();
+        let error = users.look().unwrap_err();
+        assert!(error.contains("far.users, line 1: rate is \"1\""), "{error}");
+        assert_eq!(users.allowances().others, "rate=10Mb/s limit=1GB/d".parse().unwrap());
+    }
+
+    #[test]
     fn who_cannot_be_saved_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("none/far.key");
@@ -196,7 +255,8 @@ mod tests {
         std::fs::create_dir(folder.path().join("none")).unwrap();
         std::fs::write(folder.path().join("none/far.users"), other.to_string()).unwrap();
         users.look().unwrap();
-        assert_eq!(users.look().unwrap(), Changed { added: vec![other], removed: vec![] });
+        let changed = users.look().unwrap();
+        assert_eq!((changed.added, changed.removed), (vec![other], vec![]));
         assert!(users.keys().eq([other, one]));
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Udp;
 use crate::access::{Access, Asked};
+use crate::accounts::{Account, Direction};
 use crate::dial::status_of;
 use crate::status::{Refusal, Status};
 use crate::target::{Host, Target};
@@ -50,6 +51,7 @@ enum Known {
 /// A flow of one near side.
 pub(super) struct Flow {
     udp: Arc<Udp>,
+    account: Arc<Account>,
     number: u32,
     outlet: Outlet,
     /// For IPv4 and IPv6.
@@ -74,7 +76,7 @@ struct Summary {
 }
 
 impl Flow {
-    pub(super) fn new(udp: Arc<Udp>, number: u32, outlet: Outlet) -> Self {
+    pub(super) fn new(udp: &Arc<Udp>, account: &Arc<Account>, number: u32, outlet: Outlet) -> Self {
         let began = Instant::now();
         let summary =
             Summary { began, target: None, address: None, refusal: None, sent: 0, received: 0 };
@@ -88,7 +90,8 @@ impl Flow {
             urgency: Urgency::new(began.into_std()),
             summary,
             _open: udp.counters.flow(),
-            udp,
+            udp: Arc::clone(udp),
+            account: Arc::clone(account),
         }
     }
 
@@ -184,6 +187,9 @@ impl Flow {
 
     /// Sends to the first address that has a route.
     fn send_to(&mut self, target: &Target, addresses: &[SocketAddr], payload: &[u8]) {
+        if !self.account.takes(Direction::ToTarget, payload.len(), self.urgency.is_large()) {
+            return count(&self.udp.counters.dropped);
+        }
         let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
             match self.try_send(*address, payload) {
@@ -234,7 +240,7 @@ impl Flow {
                 }
             };
             match self.name_of(from) {
-                Some(name) if payload.len() <= MOST_PAYLOAD => {
+                Some(name) if payload.len() <= MOST_PAYLOAD && self.takes_answer(&payload) => {
                     self.summary.received += payload.len() as u64;
                     let what = What::Answer { from, name, payload };
                     self.outlet.send(&Message { flow: self.number, what }, &mut self.urgency);
@@ -243,6 +249,10 @@ impl Flow {
                 _ => count(&udp.counters.dropped),
             }
         }
+    }
+
+    fn takes_answer(&self, payload: &[u8]) -> bool {
+        self.account.takes(Direction::FromTarget, payload.len(), self.urgency.is_large())
     }
 
     /// The name by which near knows who sends; `None` if it may not send to this flow.

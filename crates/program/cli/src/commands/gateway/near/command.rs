@@ -43,7 +43,7 @@ pub(super) async fn run(options: Near) -> Result<(), Failure> {
         None => Arc::new(|_| {}),
     };
     let near = anabranch_gateway::Near::new(Arc::clone(&link), &options.options(), log);
-    crate::metrics::also(near.traffic(), None);
+    crate::metrics::also(near.traffic(), None, None);
     let command = Command::start(&options.command).map_err(Failure::failed)?;
     let proxy = async {
         match listener {

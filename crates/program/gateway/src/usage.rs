@@ -1,20 +1,22 @@
-//! What an uplink with a limit has carried in the current period.
+//! What has been used of a limit in the current period.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
-use super::spec::Limit;
+use crate::limit::{Limit, LimitState};
 
-/// A file of usages has a line for each uplink; a longer one is something else.
-const MOST_BYTES: u64 = 1 << 20;
+/// No file of usages is longer.
+const MOST_BYTES: u64 = 4 << 20;
 
-/// What an uplink has carried.
+/// What an uplink or a user has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// When the period began, in seconds since 1970.
     began: u64,
     bytes: u64,
@@ -23,13 +25,13 @@ pub(super) struct Usage {
 impl Usage {
     /// Continues what was saved. The clock may have jumped meanwhile: a period that begins in the future begins now,
     /// with what it has carried, so it never lasts longer than its length from now.
-    pub(super) fn resume(saved: Option<Self>, now: u64) -> Self {
+    pub(crate) fn resume(saved: Option<Self>, now: u64) -> Self {
         let saved = saved.unwrap_or(Self { began: now, bytes: 0 });
         Self { began: saved.began.min(now), ..saved }
     }
 
     /// Adds bytes. `now` must not jump while the program runs.
-    pub(super) fn add(&mut self, limit: Limit, now: u64, bytes: u64) {
+    pub(crate) fn add(&mut self, limit: Limit, now: u64, bytes: u64) {
         let periods = now.saturating_sub(self.began) / limit.period.max(1);
         if periods > 0 {
             // Periods follow each other without gaps.
@@ -39,25 +41,56 @@ impl Usage {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(super) fn is_exceeded(&self, limit: Limit) -> bool {
+    pub(crate) fn is_exceeded(&self, limit: Limit) -> bool {
         self.bytes >= limit.bytes
     }
 
     /// Seconds until the period ends.
-    pub(super) fn remaining(&self, limit: Limit, now: u64) -> u64 {
+    fn remaining(&self, limit: Limit, now: u64) -> u64 {
         (self.began + limit.period).saturating_sub(now)
+    }
+
+    pub(crate) fn state(&self, limit: Limit, now: u64) -> LimitState {
+        LimitState {
+            bytes: limit.bytes,
+            used_bytes: self.bytes,
+            period_seconds: limit.period,
+            remaining_seconds: self.remaining(limit, now),
+        }
     }
 }
 
-/// The usages in a file, by name of the uplink. A file that is missing is empty.
+/// The time of the day at the start, which goes on without jumps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: u64,
+    began: Instant,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        let start = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        Self { start, began: Instant::now() }
+    }
+}
+
+impl Clock {
+    /// Seconds since 1970.
+    pub(crate) fn now(&self) -> u64 {
+        self.start.saturating_add(self.began.elapsed().as_secs())
+    }
+
+    /// Time since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+}
+
+/// The usages in a file, by name of the uplink or user. A file that is missing is empty.
 ///
 /// # Errors
 /// The file cannot be read, or is something else.
-pub(super) fn load(file: &Path) -> io::Result<BTreeMap<String, Usage>> {
+pub(crate) fn load(file: &Path) -> io::Result<BTreeMap<String, Usage>> {
     let text = match anabranch_units::read_text(file, MOST_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -72,7 +105,7 @@ pub(super) fn load(file: &Path) -> io::Result<BTreeMap<String, Usage>> {
 ///
 /// # Errors
 /// The system refuses, for instance because the disk is full.
-pub(super) fn save(file: &Path, usages: &BTreeMap<String, Usage>) -> io::Result<()> {
+pub(crate) fn save(file: &Path, usages: &BTreeMap<String, Usage>) -> io::Result<()> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let unfinished = file.with_file_name(name);
@@ -104,7 +137,7 @@ mod tests {
         assert!(usage.is_exceeded(LIMIT));
         assert_eq!(usage.remaining(LIMIT, 1059), 1);
         usage.add(LIMIT, 1185, 7);
-        assert_eq!((usage.bytes(), usage.remaining(LIMIT, 1185)), (7, 55));
+        assert_eq!((usage.bytes, usage.remaining(LIMIT, 1185)), (7, 55));
     }
 
     #[test]
