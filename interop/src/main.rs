@@ -40,7 +40,7 @@ struct Options {
     #[arg(long)]
     json: bool,
     /// Lanes that run in parallel.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 10)]
     jobs: usize,
 }
 
