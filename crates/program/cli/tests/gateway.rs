@@ -298,6 +298,24 @@ fn ask(proxy: SocketAddr, url: &str) -> (u16, Vec<u8>) {
 }
 
 #[test]
+fn a_signal_invites_one_more_near_side() {
+    let mut gateway = Gateway::start();
+    gateway.far.signal("USR1");
+    let line = loop {
+        let line = gateway.far.line();
+        if line["event"] == "invitation" {
+            break line["invitation"].as_str().unwrap().to_owned();
+        }
+    };
+    assert_ne!(line, gateway.far.listening["invitation"]);
+    let [second, third] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let mut second = near(second.path(), &line, &[]);
+    assert_eq!(second.line()["event"], "connected");
+    let mut third = near(third.path(), &line, &["--connect-timeout", "2s"]);
+    assert_eq!(third.line()["event"], "unreachable", "it is used up");
+}
+
+#[test]
 fn users_have_limits_that_survive_restarts() {
     let files = Site::new(&[3_000_000, 1000]);
     let server = site(&files);
@@ -342,6 +360,8 @@ fn a_plain_gateway_says_so() {
         (&far.listening["sealed"], &far.listening["invitation"]),
         (&false.into(), &().into())
     );
+    // It has no invitations, and goes on.
+    far.signal("USR1");
     let to = far.listening["listen"].as_str().unwrap();
     let arguments = ["--plain", to, "--listen", "127.0.0.1:0"];
     let near = Server::start_command(&["gateway", "near"], &arguments, folder.path());

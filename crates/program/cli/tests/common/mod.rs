@@ -134,6 +134,11 @@ impl Server {
         self.child.wait().unwrap().code()
     }
 
+    /// Sends it a signal by name, such as `USR1`.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
     /// Stops it like Ctrl-C, and returns its exit code.
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         interrupt(&self.child);
@@ -151,8 +156,12 @@ impl Drop for Server {
 
 /// Acts like Ctrl-C.
 pub(crate) fn interrupt(child: &Child) {
-    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(status.success());
+    signal(child, "INT");
+}
+
+fn signal(child: &Child, name: &str) {
+    let arguments = ["-s", name, &child.id().to_string()];
+    assert!(Command::new("kill").args(arguments).status().unwrap().success());
 }
 
 /// A directory with files of many sizes, and one for copies.

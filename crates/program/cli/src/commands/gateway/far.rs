@@ -22,12 +22,14 @@ use crate::endpoint::{Binding, Watch, accept_all, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, duration};
+#[cfg(unix)]
+use crate::output::print;
 use crate::output::{json_line, print_first, write_in_background};
 
 /// Connect to the targets that the near side asks for
 ///
 /// Runs on a server until Ctrl-C. Resolves the names of targets itself, and connects to public addresses only, unless
-/// --allow opens more. Prints a line for each connection that ends.
+/// --allow opens more. Prints a line for each connection that ends, and on SIGUSR1 a line for one more near side.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Rules of --allow and --deny: HOST, *.DOMAIN, ADDRESS, NETWORK/BITS or *, with :PORT or
@@ -90,7 +92,7 @@ pub(super) struct Far {
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Listening<'a> {
+enum Printed<'a> {
     Listening {
         service: &'static str,
         listen: &'a str,
@@ -98,12 +100,13 @@ enum Listening<'a> {
         sealed: bool,
         invitation: Option<&'a str>,
     },
+    /// For one more near side.
+    Invitation { invitation: &'a str },
 }
 
 /// What sealed paths need besides the endpoint.
 struct Sealed {
     secret: SecretKey,
-    token: Token,
     users: Mutex<Users>,
     accounts: Arc<Accounts>,
     /// Why the last attempt to save them failed.
@@ -156,8 +159,18 @@ impl Far {
             far.pictures(),
             sealed.as_ref().map(|sealed| &sealed.accounts),
         );
-        self.tell_listening(endpoint.udp_port(), sealed.as_ref())?;
+        #[cfg(unix)]
+        let wanted = {
+            use tokio::signal::unix::{SignalKind, signal};
+            signal(SignalKind::user_defined1()).map_err(Failure::failed)?
+        };
+        let udp_port = endpoint.udp_port();
+        self.tell_listening(udp_port, sealed.as_ref())?;
         let sealed = sealed.map(Arc::new);
+        #[cfg(unix)]
+        let inviting = self.invite_more(wanted, udp_port, sealed.as_deref());
+        #[cfg(not(unix))]
+        let inviting = std::future::pending::<Failure>();
         let handle = |association: Association| {
             let account = match &sealed {
                 Some(sealed) => {
@@ -181,14 +194,15 @@ impl Far {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            () = accepting => {}
-            () = watching => {}
-        }
+        let ended = tokio::select! {
+            () = accepting => Ok(()),
+            () = watching => Ok(()),
+            failure = inviting => Err(failure),
+        };
         if let Some(sealed) = &sealed {
             sealed.save();
         }
-        Ok(())
+        ended
     }
 
     /// The converter of pictures, which has shown that it can be isolated on this system.
@@ -244,17 +258,14 @@ impl Far {
         let accounts =
             Accounts::open(users.usage(), users.allowances()).map_err(Failure::failed)?;
         let accounts = Arc::new(accounts);
-        let token = Token::generate().map_err(Failure::failed)?;
         let seal = Seal::listen(secret.clone(), reach::sockets(&self.listen)?)
             .allow(Allow::Keys(users.keys().collect()));
         let handle = seal.handle();
-        handle.invite(token.clone());
         let endpoint = sealed(&self.sctp, seal, VantagePoint::Server)?;
         let listener =
             endpoint.listen(PORT, ListenOptions::from(config)).map_err(Failure::failed)?;
         let sealed = Sealed {
             secret,
-            token,
             users: Mutex::new(users),
             accounts,
             not_saved: Mutex::default(),
@@ -266,9 +277,9 @@ impl Far {
 
     fn tell_listening(&self, udp_port: u16, sealed: Option<&Sealed>) -> Result<(), Failure> {
         let listen = ListenAddress { port: udp_port, ..self.listen.clone() }.to_string();
-        let invitation = sealed.map(|sealed| self.invitation(udp_port, sealed).to_string());
+        let invitation = sealed.map(|sealed| self.invite(udp_port, sealed)).transpose()?;
         if self.json {
-            return print_first(&json_line(&Listening::Listening {
+            return print_first(&json_line(&Printed::Listening {
                 service: "gateway-far",
                 listen: &listen,
                 udp_port,
@@ -286,9 +297,40 @@ impl Far {
     }
 
     /// An invitation for one more near side.
-    fn invitation(&self, udp_port: u16, sealed: &Sealed) -> Invitation {
+    fn invite(&self, udp_port: u16, sealed: &Sealed) -> Result<String, Failure> {
+        let token = Token::generate().map_err(Failure::failed)?;
+        sealed.handle.invite(token.clone());
         let addresses = reach::addresses(&self.public, &self.listen, udp_port);
-        Invitation::new(sealed.secret.public(), addresses).with_token(sealed.token.clone())
+        Ok(Invitation::new(sealed.secret.public(), addresses).with_token(token).to_string())
+    }
+
+    /// Prints an invitation whenever SIGUSR1 arrives.
+    #[cfg(unix)]
+    async fn invite_more(
+        &self,
+        mut signal: tokio::signal::unix::Signal,
+        udp_port: u16,
+        sealed: Option<&Sealed>,
+    ) -> Failure {
+        loop {
+            if signal.recv().await.is_none() {
+                std::future::pending::<()>().await;
+            }
+            let Some(sealed) = sealed else {
+                complain("SIGUSR1: without encryption there are no invitations");
+                continue;
+            };
+            let printed = self.invite(udp_port, sealed).and_then(|invitation| match self.json {
+                true => print(&json_line(&Printed::Invitation { invitation: &invitation })?),
+                false => print(&format!(
+                    "one more near side connects with this line:\n\n  \
+                     anabranch gateway near {invitation}\n\n"
+                )),
+            });
+            if let Err(failure) = printed {
+                return failure;
+            }
+        }
     }
 }
 
