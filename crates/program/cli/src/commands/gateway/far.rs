@@ -101,6 +101,7 @@ enum Printed<'a> {
         invitation: Option<&'a str>,
     },
     /// For one more near side.
+    #[cfg(unix)]
     Invitation { invitation: &'a str },
 }
 
