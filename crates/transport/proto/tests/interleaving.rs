@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anabranch_harness::{Pair, Verdict, craft};
+use anabranch_harness::{Pair, PathMtu, Verdict, craft};
 use anabranch_impair::{LinkConfig, Loss, Probability, QueueLimit};
 use anabranch_proto::{
     AssociationConfig, CloseReason, Event, Features, Message, MultipathMode, Notification,
@@ -354,4 +354,40 @@ fn identifiers_begin_with_0_after_a_reset() {
         assert_eq!(numbers, [(false, 0), (false, 1), (true, 0), (true, 1)], "round {round}");
     }
     assert_eq!(pair.closed, [None, None]);
+}
+
+/// Chunks have to fit on both paths, and one of them has larger packets, which have room for a little more.
+#[test]
+fn streams_get_equal_bytes_though_paths_have_different_packets() {
+    for scheduler in [SchedulerKind::RoundRobin, SchedulerKind::Priority] {
+        let mut config = AssociationConfig::default();
+        config.sending.scheduler = scheduler;
+        (config.sending.send_buffer, config.sending.send_buffer_start) = (10 << 20, None);
+        let mut pair = Pair::new(2, config.clone());
+        let link = LinkConfig::new().delay(Duration::from_millis(10)).rate(10_000_000);
+        for path in 0..2 {
+            let (a, b) = (pair.addresses[0][path], pair.addresses[1][path]);
+            for (from, to) in [(a, b), (b, a)] {
+                pair.net.set_link(from, to, link.clone());
+                let mtu = [1500, 1280][path];
+                pair.net.set_mtu(from, to, Some(PathMtu { mtu, icmp: false }));
+            }
+        }
+        pair.connect(config);
+        pair.run(Duration::from_secs(60));
+        let mtu = |path: usize| pair.statistics(0).paths[path].mtu;
+        assert_eq!([mtu(0), mtu(1)], [1500, 1280]);
+        for stream in 0..4 {
+            let bytes = OutgoingMessage::new(stream, Ppid(0), vec![0; 500_000]).with_divisible();
+            let now = pair.net.now();
+            assert!(pair.association_mut(0).send(now, bytes).is_ok());
+        }
+        pair.run(Duration::from_millis(500));
+        let mut came = [0; 4];
+        for message in &pair.received[1] {
+            came[usize::from(message.stream)] += message.payload.len();
+        }
+        let (least, most) = (came.iter().min().unwrap(), came.iter().max().unwrap());
+        assert!(*least > 50_000 && most - least < least / 10, "{scheduler:?}: {came:?}");
+    }
 }

@@ -73,9 +73,9 @@ impl SendQueue {
         }
     }
 
-    /// Cuts the next chunk with exactly the length that [`peek`](Self::peek) returned. `number` is the number of its
-    /// message if that is a new one.
-    pub(crate) fn cut(&mut self, length: usize, number: u32) -> Option<Fragment> {
+    /// Cuts the next chunk with exactly the length that [`length`](Self::length) returned. `number` is the number of its
+    /// message if that is a new one. A stream that has sent less than `turn` bytes of a message goes on.
+    pub(crate) fn cut(&mut self, length: usize, turn: usize, number: u32) -> Option<Fragment> {
         let divides = self.next()?.divisible && self.divides();
         let message = self.scheduler.peek_mut()?;
         let begin = !message.begun;
@@ -132,7 +132,7 @@ impl SendQueue {
             // A queued message counts towards its stream's limit.
             self.room_made = true;
         } else if end || self.interleaves {
-            self.scheduler.end_turn();
+            self.scheduler.end_turn(length, turn);
         }
         self.buffered += CHUNK_OVERHEAD;
         Some(fragment)

@@ -16,7 +16,7 @@ fn message(stream: u16, len: usize) -> OutgoingMessage {
 fn drain(queue: &mut SendQueue, room: usize) -> Vec<Fragment> {
     let mut all = Vec::new();
     while let Some(length) = queue.peek(room, room, true) {
-        all.extend(queue.cut(length, 0));
+        all.extend(queue.cut(length, 0, 0));
     }
     all
 }
@@ -94,7 +94,7 @@ fn old_messages_are_given_up_before_they_are_begun() {
     let late = Instant::ZERO + Duration::from_secs(1);
     q.push(Instant::ZERO, OutgoingMessage { reliability, ..message(0, 3000) }).unwrap();
     assert!(q.expire(Instant::ZERO).is_none());
-    q.cut(1000, 0).unwrap();
+    q.cut(1000, 0, 0).unwrap();
     assert!(q.expire(late).is_none());
     drain(&mut q, 1000);
     q.push(Instant::ZERO, OutgoingMessage { reliability, ..message(0, 30) }).unwrap();
@@ -107,12 +107,12 @@ fn a_restart_begins_again_with_whole_messages() {
     let mut q = queue(|_| {});
     q.push(Instant::ZERO, message(0, 2000)).unwrap();
     q.push(Instant::ZERO, message(0, 20)).unwrap();
-    q.cut(1000, 0).unwrap();
+    q.cut(1000, 0, 0).unwrap();
     assert_eq!(q.drain().unwrap().rest.len(), 1000);
     assert_eq!(q.drain().unwrap().rest.len(), 20);
     q.restart();
     q.push(Instant::ZERO, message(0, 20)).unwrap();
-    let next = q.cut(20, 0).unwrap();
+    let next = q.cut(20, 0, 0).unwrap();
     assert_eq!((next.sequence, next.flags.0), (0, 3));
 }
 
@@ -126,7 +126,7 @@ fn messages_for_streams_that_are_gone_come_out() {
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [7, 7]);
     assert_eq!(q.unsent(), 40);
     // A message that was partly sent continues.
-    q.cut(10, 0).unwrap();
+    q.cut(10, 0, 0).unwrap();
     q.set_outbound_streams(0);
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [3]);
 }
@@ -154,7 +154,7 @@ fn bytes_are_long_messages_alone_and_packets_among_others() {
     );
     // A long message in progress ends when another stream has data.
     q.push(Instant::ZERO, divisible(1, 3500)).unwrap();
-    assert_eq!(q.cut(1000, 0).unwrap().flags.0, 2);
+    assert_eq!(q.cut(1000, 0, 0).unwrap().flags.0, 2);
     q.push(Instant::ZERO, message(2, 1500)).unwrap();
     let rest = [(1, 4, 1, 1000), (2, 2, 2, 1000), (2, 2, 1, 500), (1, 5, 2, 1000), (1, 5, 1, 500)];
     assert_eq!(cut_all(&mut q), rest);
@@ -196,7 +196,7 @@ fn what_a_reader_does_not_want_is_given_up() {
         // One byte of the message in progress stays, to end the message.
         q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
         q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
-        assert_eq!(q.cut(1000, 0).unwrap().flags.0, 2);
+        assert_eq!(q.cut(1000, 0, 0).unwrap().flags.0, 2);
         assert_eq!(q.discard(1), 4999);
         assert_eq!(q.discard(1), 0);
         let left = cut_all(&mut q);
@@ -223,7 +223,7 @@ fn a_byte_stream_has_its_share_of_the_buffer() {
         q.push(Instant::ZERO, divisible(2, 1)).unwrap();
         q.push(Instant::ZERO, message(1, 1)).unwrap();
         assert!(!q.take_writable());
-        q.cut(1000, 0).unwrap();
+        q.cut(1000, 0, 0).unwrap();
         assert!(q.take_writable(), "what leaves makes room at once");
         q.push(Instant::ZERO, divisible(1, 1)).unwrap();
         let mut limited = queue(|c| (c.scheduler, c.stream_send_buffer) = (scheduler, 10));
@@ -248,7 +248,7 @@ fn what_goes_ahead_waits_for_what_has_begun_only() {
         let mut q = queue(|c| c.scheduler = scheduler);
         q.push(Instant::ZERO, message(1, 1500)).unwrap();
         q.push(Instant::ZERO, message(2, 10)).unwrap();
-        q.cut(1000, 0).unwrap();
+        q.cut(1000, 0, 0).unwrap();
         q.push(Instant::ZERO, message(2, 1).with_ahead()).unwrap();
         q.push(Instant::ZERO, message(9, 2).with_ahead()).unwrap();
         // An ordered message keeps its place in its stream.
@@ -268,7 +268,7 @@ fn turns(q: &mut SendQueue, packets: usize) -> String {
     for _ in 0..packets {
         let mut room = 1000;
         while let Some(length) = q.peek(room, 1000, room == 1000) {
-            let fragment = q.cut(length, 0).unwrap();
+            let fragment = q.cut(length, 0, 0).unwrap();
             turns.push(char::from(b'a' + fragment.stream as u8));
             room -= length;
         }
@@ -308,6 +308,34 @@ fn schedulers_interleave_messages() {
     assert_eq!(interleaved(SchedulerKind::WeightedFair, [1, 4, 1, 4]), "a b c db b a c ac");
 }
 
+/// A chunk has to fit on every path, and this path has larger packets: its rest goes to another stream.
+#[test]
+fn streams_get_equal_bytes_though_chunks_do_not_fill_packets() {
+    for (scheduler, interleaves) in [
+        (SchedulerKind::RoundRobin, false),
+        (SchedulerKind::RoundRobin, true),
+        (SchedulerKind::Priority, false),
+        (SchedulerKind::Fair, false),
+    ] {
+        let mut q = queue(|c| c.scheduler = scheduler);
+        q.set_interleaving(interleaves);
+        for stream in 0..4 {
+            let long = message(stream, 100_000);
+            q.push(Instant::ZERO, if interleaves { long } else { long.with_divisible() }).unwrap();
+        }
+        let mut sent = [0; 4];
+        for _ in 0..100 {
+            let mut room = 1380;
+            while let Some(length) = q.peek(room, 1176, room == 1380) {
+                sent[usize::from(q.cut(length, 1176 / 2, 0).unwrap().stream)] += length;
+                room -= length;
+            }
+        }
+        let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+        assert!(most - least <= 2000, "{scheduler:?}, {interleaves}: {sent:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn every_byte_is_cut_once_and_memory_returns(
@@ -335,7 +363,7 @@ proptest! {
         while !q.is_empty() {
             let room = *rooms.next().unwrap();
             let length = q.peek(room, 2000, true).or_else(|| q.peek(2000, 2000, true)).unwrap();
-            let fragment = q.cut(length, 0).unwrap();
+            let fragment = q.cut(length, 1000, 0).unwrap();
             prop_assert_eq!(fragment.payload.len(), length);
             let (stream, number, fsn) = (fragment.stream, fragment.sequence, fragment.fsn);
             // Fragments of a message follow each other without another message of the stream between them.

@@ -233,6 +233,9 @@ impl Sender {
     ) -> Option<(usize, DataFlags)> {
         let Carrier { path, number } = carrier;
         let largest = self.largest_payload(paths);
+        // Chunks have to fit on every path. Where packets are larger, what fills the rest of each is no turn of a stream:
+        // else streams that always get the rest would have a fraction of the others' rate.
+        let turn = if paths[path].pmdcs() > paths.amdcs() { largest / 2 } else { 0 };
         let mut last = None;
         // req: rfc9260 6.9 "MUST also take into account the space required"
         while let Some(room) = packet.remaining().checked_sub(self.queue.header_len()) {
@@ -261,7 +264,8 @@ impl Sender {
                 mark!(WindowProbe);
             }
             self.window.on_sent(probes);
-            let Some(fragment) = self.queue.cut(length, self.outstanding.next_message()) else {
+            let Some(fragment) = self.queue.cut(length, turn, self.outstanding.next_message())
+            else {
                 break;
             };
             let ends = fragment.flags.end();

@@ -186,9 +186,9 @@ impl Classes {
         waiting.scheduler.on_sent(length);
     }
 
-    pub(super) fn end_turn(&mut self) {
+    pub(super) fn end_turn(&mut self, length: usize, least: usize) {
         let class = self.current();
-        self.class_mut(class).scheduler.end_turn();
+        self.class_mut(class).scheduler.end_turn(length, least);
         self.selected = class.other();
     }
 

@@ -90,9 +90,6 @@ impl Fifo {
         begun.into_iter().find(|message| message.stream == stream)
     }
 
-    /// Does nothing: the same stream sends again.
-    pub(super) fn end_turn(&mut self) {}
-
     pub(super) fn shrink(&mut self) {
         if self.queue.is_empty() {
             self.queue.shrink_to(1);

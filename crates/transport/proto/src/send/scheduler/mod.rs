@@ -342,10 +342,17 @@ impl Scheduler {
         }
     }
 
-    /// Ends the turn of the message that [`peek_mut`](Self::peek_mut) returns. Its rest is sent when the stream is
-    /// served again.
-    pub(crate) fn end_turn(&mut self) {
-        each!(self, s => s.end_turn());
+    /// Ends the turn of the message that [`peek_mut`](Self::peek_mut) returns, of which `length` bytes were sent. Its rest
+    /// is sent when the stream is served again. That is at once if streams take turns, and the bytes of this turn are
+    /// less than `least`.
+    pub(crate) fn end_turn(&mut self, length: usize, least: usize) {
+        match self {
+            Self::Fifo(_) => {}
+            Self::RoundRobin(s) => s.end_turn(length, least),
+            Self::Priority(s) => s.end_turn(length, least),
+            Self::Fair(s) => s.end_turn(),
+            Self::Classes(s) => s.end_turn(length, least),
+        }
     }
 
     /// Records that a packet is full whose last message was of this stream.

@@ -121,9 +121,9 @@ impl Priority {
         self.rounds.values_mut().find_map(|round| round.begun_mut(stream))
     }
 
-    pub(super) fn end_turn(&mut self) {
+    pub(super) fn end_turn(&mut self, length: usize, least: usize) {
         if let Some(round) = self.rounds.get_mut(&self.current) {
-            round.end_turn();
+            round.end_turn(length, least);
         }
     }
 

@@ -12,6 +12,8 @@ use super::{AHEAD, Queued, key};
 pub(crate) struct RoundRobin {
     streams: BTreeMap<u32, StreamQueue>,
     turns: VecDeque<u32>,
+    /// Bytes of a message that the first of them has sent in its turn.
+    sent: usize,
     /// A turn is a packet.
     per_packet: bool,
 }
@@ -56,6 +58,7 @@ impl RoundRobin {
 
     pub(super) fn pop(&mut self) -> Option<Queued> {
         let key = self.turns.pop_front()?;
+        self.sent = 0;
         let queue = self.streams.get_mut(&key)?;
         let message = queue.pop();
         if queue.is_empty() {
@@ -77,6 +80,8 @@ impl RoundRobin {
         streams.values_mut().for_each(|queue| queue.take_out(which, gone));
         streams.retain(|_, queue| !queue.is_empty());
         self.turns.retain(|key| streams.contains_key(key));
+        // The first one may be gone.
+        self.sent = 0;
     }
 
     pub(super) fn has(&self, stream: u16) -> bool {
@@ -115,9 +120,11 @@ impl RoundRobin {
         self.streams.get_mut(&key)?.first_mut()
     }
 
-    /// The next stream is served, unless a turn is a packet, or what comes before all streams is not finished.
-    pub(super) fn end_turn(&mut self) {
-        if !self.per_packet && self.turns.front() != Some(&AHEAD) {
+    /// The next stream is served, unless a turn is a packet, or what comes before all streams is not finished, or the turn
+    /// has too few bytes.
+    pub(super) fn end_turn(&mut self, length: usize, least: usize) {
+        self.sent += length;
+        if !self.per_packet && self.turns.front() != Some(&AHEAD) && self.sent >= least {
             self.rotate();
         }
     }
@@ -131,6 +138,7 @@ impl RoundRobin {
     }
 
     fn rotate(&mut self) {
+        self.sent = 0;
         if !self.turns.is_empty() {
             self.turns.rotate_left(1);
         }
