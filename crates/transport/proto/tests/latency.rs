@@ -283,3 +283,20 @@ fn copies_beside_concurrent_multipath_transfer() {
     let [first, second] = packets(&pair);
     assert!(first > 480 && second > 480, "{first} and {second} packets");
 }
+
+/// Two paths of about the same delay, and messages now and then. Acknowledgements are delayed for different times, which
+/// is no reason to send anything on the other path as well.
+#[test]
+fn what_is_late_by_an_acknowledgement_is_not_sent_again() {
+    for (delays, gap) in [([20, 20], 10), ([10, 10], 10), ([20, 25], 10), ([20, 20], 30)] {
+        let mut pair =
+            pair(&AssociationConfig::default().with_multipath(MultipathMode::CmtPf), delays);
+        for _ in 0..200 {
+            assert!(pair.send(0, 0, [0; 100].as_slice()));
+            pair.run(Duration::from_millis(gap));
+        }
+        let again: u64 =
+            pair.statistics(0).paths.iter().map(|path| path.retransmitted_chunks).sum();
+        assert!(again <= 6, "{delays:?}, {gap} ms: {again}");
+    }
+}

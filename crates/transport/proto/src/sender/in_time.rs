@@ -104,6 +104,11 @@ impl Known {
         flight + packet <= self.share.most && unsent >= self.share.least_unsent
     }
 
+    /// The delay of the last packet that was measured, or else the average of the path; `None` if nothing is known.
+    fn last_delay(&self, path: &Path) -> Option<Duration> {
+        if self.delay.is_zero() { path.rtt.srtt() } else { Some(self.delay) }
+    }
+
     /// Records that a packet arrived `delay` after it was sent, and `bytes` arrived meanwhile.
     fn measured(&mut self, delay: Duration, bytes: u64) {
         let delay = delay.max(Duration::from_micros(1));
@@ -250,8 +255,7 @@ impl Sender {
     fn speed(&self, now: Instant, known: &Known, path: &Path) -> Speed {
         let waits = self.outstanding.oldest_packet(known.path);
         let age = waits.map_or(Duration::ZERO, |(_, sent)| now.saturating_since(sent));
-        let srtt = path.rtt.srtt().unwrap_or_default();
-        let measured = if known.delay.is_zero() { srtt } else { known.delay };
+        let measured = known.last_delay(path).unwrap_or_default();
         // The queue that the last packet waited in is gone when all has arrived. Otherwise a path that is too slow now
         // would stay so, because nothing measures it.
         let idle = !known.least.is_zero() && !self.outstanding.in_flight(known.path);
@@ -352,11 +356,20 @@ impl Sender {
         let (late, quick) = (all.paths.get(from)?, all.paths.get(best)?);
         let sent = self.outstanding.sent_at(self.outstanding.base())?;
         let age = now.saturating_since(sent);
-        let quick = quick.delay;
+        // Unknown is not fast.
+        let quick = quick.last_delay(&paths[best])?;
         // The window may have had room for only a part of the chunks when the path was found to be late.
         let is_left = late.rest.is_some_and(|rest| sent <= rest.began);
-        let is_due = late.delay < age + quick && age < late.delay / 4 * 5;
-        if age < quick || (is_due && !is_left) {
+        let arrives_later = late.delay >= age + quick;
+        // Without a gap, later chunks have not arrived either: the peer may only delay its acknowledgement, as it did
+        // before.
+        let rtt = &paths[from].rtt;
+        let usual = match (self.summary.reports_gaps, rtt.srtt()) {
+            (false, Some(srtt)) => srtt + rtt.rttvar() * 4,
+            _ => Duration::ZERO,
+        };
+        let is_overdue = age >= usual.max(late.delay / 4 * 5);
+        if age < quick || !(arrives_later || is_overdue || is_left) {
             return None;
         }
         mark!(MultipathOvertaken);
