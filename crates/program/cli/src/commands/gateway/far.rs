@@ -172,32 +172,9 @@ impl Far {
         let inviting = self.invite_more(wanted, udp_port, sealed.as_deref());
         #[cfg(not(unix))]
         let inviting = std::future::pending::<Failure>();
-        let handle = |association: Association| {
-            let account = match &sealed {
-                Some(sealed) => {
-                    sealed.keep_new_users();
-                    sealed.opened(&association)
-                }
-                None => Account::unlimited(),
-            };
-            let (far, sealed, id) = (far.clone(), sealed.clone(), association.id());
-            async move {
-                serve(far, association, &account, json).await;
-                if let Some(sealed) = sealed {
-                    sealed.closed(id);
-                }
-            }
-        };
-        let accepting = accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle);
-        let watching = async {
-            match &sealed {
-                Some(sealed) => sealed.follow_users().await,
-                None => std::future::pending().await,
-            }
-        };
+        let serving = serve_all(&far, &endpoint, listener, sealed.as_ref(), &interrupt, json);
         let ended = tokio::select! {
-            () = accepting => Ok(()),
-            () = watching => Ok(()),
+            () = serving => Ok(()),
             failure = inviting => Err(failure),
         };
         if let Some(sealed) = &sealed {
@@ -424,6 +401,43 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn tell_allowed(key: PublicKey) {
     complain(&format!("{key} may use this gateway from now on"));
+}
+
+/// Serves all near sides until the user wants to stop.
+async fn serve_all(
+    far: &anabranch_gateway::Far,
+    endpoint: &Endpoint,
+    listener: Listener,
+    sealed: Option<&Arc<Sealed>>,
+    interrupt: &Interrupt,
+    json: bool,
+) {
+    let handle = |association: Association| {
+        let account = match sealed {
+            Some(sealed) => {
+                sealed.keep_new_users();
+                sealed.opened(&association)
+            }
+            None => Account::unlimited(),
+        };
+        let (far, sealed, id) = (far.clone(), sealed.cloned(), association.id());
+        async move {
+            serve(far, association, &account, json).await;
+            if let Some(sealed) = sealed {
+                sealed.closed(id);
+            }
+        }
+    };
+    let watching = async {
+        match sealed {
+            Some(sealed) => sealed.follow_users().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = accept_all(endpoint, listener, interrupt, Duration::ZERO, handle) => {}
+        () = watching => {}
+    }
 }
 
 async fn serve(
