@@ -244,7 +244,7 @@ impl Case {
                 Some("the peer has no AUTH: that nothing is authenticated is checked")
             }
             (Case::PrTtl | Case::PrRtx, Kind::Usrsctp) => Some(
-                "usrsctp 0.9.5 may discard whole messages behind one that it is told to skip: these may be missing",
+                "usrsctp 0.9.5 may discard whole messages behind one that FORWARD TSN skips: these may be missing",
             ),
             (Case::Add, Kind::Usrsctp) => {
                 Some("usrsctp 0.9.5 may send its SACKs to a network that is cut: none is cut")

@@ -91,7 +91,7 @@ struct Returned {
     must: BTreeSet<u32>,
     given_up: BTreeSet<u32>,
     echoed: BTreeMap<u32, u16>,
-    /// The peer may discard messages that it has received, if it is told to skip others.
+    /// The peer may discard messages that it has received when FORWARD TSN skips others.
     may_miss: bool,
 }
 

@@ -12,6 +12,7 @@ use crate::marks::mark;
 use crate::path::{Path, Paths};
 use crate::per_path::PathId;
 use crate::recovery::mfr;
+use crate::send::Fragment;
 use crate::time::Instant;
 use crate::user_data::UserData;
 
@@ -231,7 +232,7 @@ impl Sender {
         packet: &mut PacketWriter<'_>,
         paths: &mut Paths,
     ) -> Option<(usize, DataFlags)> {
-        let Carrier { path, number } = carrier;
+        let path = carrier.path;
         let largest = self.largest_payload(paths);
         // Chunks have to fit on every path. Where packets are larger, what fills the rest of each is no turn of a stream:
         // else streams that always get the rest would have a fraction of the others' rate.
@@ -268,42 +269,56 @@ impl Sender {
             else {
                 break;
             };
-            let ends = fragment.flags.end();
-            let tsn = self.outstanding.next_tsn();
-            let chunk = UserData {
-                flags: fragment.flags,
-                tsn: Tsn(tsn as u32),
-                stream: fragment.stream,
-                sequence: fragment.sequence,
-                fsn: fragment.fsn,
-                ppid: fragment.ppid,
-                payload: &fragment.payload,
-            };
-            last = Some((packet.len(), fragment.flags));
-            // Cannot fail: `peek` knows the available room.
-            if chunk.write(packet, self.queue.interleaves()).is_err() {
-                debug_assert!(false, "a fragment larger than its room");
-            }
-            let large = Carrier::is_large(&paths[path], packet);
-            self.outstanding.push(now, fragment, path, number, large);
-            self.consider_copy(tsn);
-            self.window.take(length);
-            let stats = &mut paths[path].stats;
-            stats.data_chunks_sent += 1;
-            stats.data_bytes_sent += length as u64;
-            // req: rfc9260 6.3.1 "MUST be made each round trip"
-            if !self.echoes {
-                self.lanes[path].timed.get_or_insert((tsn, now));
-            }
+            let flags = fragment.flags;
+            last = Some((packet.len(), flags));
+            self.write_chunk(now, carrier, fragment, packet, paths);
             if self.window.is_probed() || budget.one_chunk {
                 break;
             }
-            if ends && self.queue.next_expiry().is_some() {
+            if flags.end() && self.queue.next_expiry().is_some() {
                 self.expire(now);
             }
         }
         self.queue.end_packet();
         last
+    }
+
+    /// Writes a new chunk, which is outstanding from now on.
+    #[inline]
+    fn write_chunk(
+        &mut self,
+        now: Instant,
+        carrier: Carrier,
+        fragment: Fragment,
+        packet: &mut PacketWriter<'_>,
+        paths: &mut Paths,
+    ) {
+        let Carrier { path, number } = carrier;
+        let (tsn, length) = (self.outstanding.next_tsn(), fragment.payload.len());
+        let chunk = UserData {
+            flags: fragment.flags,
+            tsn: Tsn(tsn as u32),
+            stream: fragment.stream,
+            sequence: fragment.sequence,
+            fsn: fragment.fsn,
+            ppid: fragment.ppid,
+            payload: &fragment.payload,
+        };
+        // Cannot fail: its length was chosen for the available room.
+        if chunk.write(packet, self.queue.interleaves()).is_err() {
+            debug_assert!(false, "a fragment larger than its room");
+        }
+        let large = Carrier::is_large(&paths[path], packet);
+        self.outstanding.push(now, fragment, path, number, large);
+        self.consider_copy(tsn);
+        self.window.take(length);
+        let stats = &mut paths[path].stats;
+        stats.data_chunks_sent += 1;
+        stats.data_bytes_sent += length as u64;
+        // req: rfc9260 6.3.1 "MUST be made each round trip"
+        if !self.echoes {
+            self.lanes[path].timed.get_or_insert((tsn, now));
+        }
     }
 
     /// Must be called after [`write_new_data`](Self::write_new_data) and similar methods, when their

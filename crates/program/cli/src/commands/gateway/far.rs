@@ -337,7 +337,7 @@ impl Sealed {
     fn save(&self) {
         let error = self.accounts.save().err();
         let mut last = lock(&self.not_saved);
-        // A full disk is told once.
+        // Report a full disk once.
         if let Some(error) = error.as_ref().filter(|error| last.as_ref() != Some(error)) {
             complain(error);
         }

@@ -342,8 +342,8 @@ impl Scheduler {
         }
     }
 
-    /// Ends the turn of the message that [`peek_mut`](Self::peek_mut) returns, of which `length` bytes were sent. Its rest
-    /// is sent when the stream is served again. That is at once if streams take turns, and the bytes of this turn are
+    /// Ends the turn of the message that [`peek_mut`](Self::peek_mut) returns, after `length` bytes of it. Its rest is sent
+    /// when the stream is served again. That is at once if streams take turns, and the bytes of this turn are
     /// less than `least`.
     pub(crate) fn end_turn(&mut self, length: usize, least: usize) {
         match self {
