@@ -12,7 +12,7 @@ use anabranch_proto::{
 use crate::error::{AssociationError, SendError, SendErrorReason};
 use crate::shared::Shared;
 use crate::state::AssociationState;
-use crate::streams::{ByteStreams, Senders, Wish};
+use crate::streams::{ByteStreams, Senders, Used, Wish};
 use crate::wakers::{Key, WakerSet};
 
 /// The only owner of an association's state; dropped with the last handle.
@@ -296,10 +296,10 @@ impl StreamOf {
     }
 
     /// Gives back the receiving half; with `discard`, throws away the unread data.
-    pub(crate) fn give_back_receiver(&self, discard: bool, charge: u32) {
+    pub(crate) fn give_back_receiver(&self, discard: bool, used: Used) {
         let stream = self.stream;
         let woken = self.association.with(|state| {
-            state.streams.consume(charge);
+            state.streams.consume(stream, self.incarnation, used);
             if state.streams.incarnation() != self.incarnation {
                 return Vec::new();
             }

@@ -6,6 +6,7 @@ mod recv_stream;
 mod reservation;
 mod roaming;
 mod send_stream;
+mod unread;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

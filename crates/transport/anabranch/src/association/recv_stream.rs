@@ -2,19 +2,25 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use anabranch_proto::Message;
 use anabranch_proto::byte_mode::Mark;
-use bytes::Buf;
-use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use super::handle::StreamOf;
+use super::unread::Unread;
 use crate::byte_mode::{BYTES, BYTES_1};
 use crate::error::AssociationError;
-use crate::state::AssociationState;
+use crate::streams::Used;
+
+/// Most bytes of messages that a reader of bytes takes out of the queue at once.
+const MOST_TAKEN: usize = 64 << 10;
+
+/// Most pieces that are written with one call.
+const PIECES: usize = 64;
 
 /// Receives on one stream: messages with [`recv`](Self::recv), or bytes as an [`AsyncRead`].
 ///
@@ -41,8 +47,8 @@ use crate::state::AssociationState;
 #[derive(Debug)]
 pub struct RecvStream {
     of: StreamOf,
-    /// The message being read, charged against the window until all of it is read.
-    current: Option<Message>,
+    /// What is being read. Messages are charged against the window until all of them is read.
+    unread: Unread,
     end: Option<End>,
     /// A byte stream has begun, so it must end with a mark.
     has_bytes: bool,
@@ -99,7 +105,7 @@ impl From<RecvError> for io::Error {
 
 impl RecvStream {
     pub(crate) fn new(of: StreamOf) -> Self {
-        Self { of, current: None, end: None, has_bytes: false, stops: false }
+        Self { of, unread: Unread::default(), end: None, has_bytes: false, stops: false }
     }
 
     /// The stream's number.
@@ -114,17 +120,12 @@ impl RecvStream {
     /// # Errors
     /// The peer gave up the stream, or the association was lost.
     pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
-        if poll_fn(|cx| self.poll_message(cx)).await? {
-            let message = self.current.take();
-            let charge = message.as_ref().map_or(0, Message::charge);
-            let consumed = |state: &mut AssociationState| {
-                state.streams.consume(charge);
-                Poll::Ready(())
-            };
-            let _ = self.of.association.read(consumed);
-            return Ok(message);
+        if !poll_fn(|cx| self.poll_messages(cx, 1)).await? {
+            return Ok(None);
         }
-        Ok(None)
+        let message = self.unread.pop();
+        self.give_back(true);
+        Ok(message)
     }
 
     /// Throws away everything up to the end of the peer's byte stream. The peer is notified, and
@@ -133,17 +134,28 @@ impl RecvStream {
         self.stops = true;
     }
 
-    /// Returns the window of a message that was read completely: a reader that knows where its data ends may not ask
-    /// for more for a long time.
-    fn release_used(&mut self) {
-        if let Some(used) = self.current.take_if(|message| !message.payload.has_remaining()) {
-            self.of.association.with(|state| state.streams.consume(used.charge()));
+    /// Returns the window of messages that were read completely: a reader that knows where its data ends may not ask
+    /// for more for a long time. One that reads on returns a little of it late.
+    fn give_back(&mut self, reads_on: bool) {
+        let used = self.unread.take_used();
+        if used.is_nothing() {
+            return;
         }
+        let (stream, incarnation) = (self.of.stream, self.of.incarnation);
+        let _ = self.of.association.read(|state| {
+            state.streams.consume(stream, incarnation, used);
+            if reads_on { Poll::Ready(()) } else { Poll::Pending }
+        });
     }
 
-    /// Waits until `current` holds a message. False at the end.
-    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RecvError>> {
-        if self.current.as_ref().is_some_and(|message| message.payload.has_remaining()) {
+    /// Waits until there is something unread: one message, or further ones as well while they have fewer bytes than
+    /// `most`. False at the end.
+    fn poll_messages(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<Result<bool, RecvError>> {
+        if !self.unread.is_empty() {
             return Poll::Ready(Ok(true));
         }
         match self.end {
@@ -151,60 +163,97 @@ impl RecvStream {
             Some(End::Abandoned) => return Poll::Ready(Err(RecvError::Abandoned)),
             None => {}
         }
-        // An empty message has one piece, too.
-        let used_up = self.current.take().map_or(0, |message| message.charge());
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
-        let next = self.of.association.read(|state| {
-            state.streams.consume(used_up);
+        let Self { of, unread, end, has_bytes, .. } = self;
+        let found = of.association.read(|state| {
             if state.streams.incarnation() != incarnation {
                 return Poll::Ready(Err(AssociationError::Restarted));
             }
-            let Some(message) = state.streams.pop_stream(stream, cx.waker()) else {
-                return match state.life.receive_end() {
-                    Some(end) => Poll::Ready(end.map(|()| None)),
-                    None => Poll::Pending,
-                };
-            };
-            let mark = Mark::of(&message);
-            if mark.is_some() {
-                state.streams.consume(message.charge());
+            let (mut reader, mut taken) = (Some(cx.waker()), 0);
+            while taken < most
+                && let Some(message) = state.streams.pop_stream(stream, reader.take())
+            {
+                taken += message.payload.len().max(1);
+                match Mark::of(&message) {
+                    None => {
+                        *has_bytes |= matches!(message.ppid, BYTES | BYTES_1);
+                        unread.push(message);
+                        continue;
+                    }
+                    Some(Mark::End) => *end = Some(End::Reached),
+                    Some(Mark::Abandoned) => *end = Some(End::Abandoned),
+                }
+                state.streams.consume(stream, incarnation, Used::of(&message));
+                break;
             }
-            Poll::Ready(Ok(Some((message, mark))))
+            if taken == 0 {
+                match state.life.receive_end() {
+                    Some(result) => result?,
+                    None => return Poll::Pending,
+                }
+                *end = Some(End::ShutDown);
+            }
+            Poll::Ready(Ok(()))
         });
-        let next = ready!(next).map_err(RecvError::Association)?;
-        let Some((message, mark)) = next else {
-            self.end = Some(End::ShutDown);
-            return Poll::Ready(Ok(false));
-        };
-        let Some(mark) = mark else {
-            self.has_bytes |= matches!(message.ppid, BYTES | BYTES_1);
-            self.current = Some(message);
-            return Poll::Ready(Ok(true));
-        };
-        match mark {
-            Mark::End => {
-                self.end = Some(End::Reached);
-                Poll::Ready(Ok(false))
-            }
-            Mark::Abandoned => {
-                self.end = Some(End::Abandoned);
-                Poll::Ready(Err(RecvError::Abandoned))
-            }
+        ready!(found).map_err(RecvError::Association)?;
+        match self.end {
+            _ if !self.unread.is_empty() => Poll::Ready(Ok(true)),
+            Some(End::Abandoned) => Poll::Ready(Err(RecvError::Abandoned)),
+            _ => Poll::Ready(Ok(false)),
         }
     }
-}
 
-impl RecvStream {
     /// The same for bytes: their reader cannot tell that the rest is missing. Messages of other programs can also be
     /// read as bytes, but have no mark.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RecvError>> {
-        let more = ready!(self.poll_message(cx))?;
+        self.stops = true;
+        let more = ready!(self.poll_messages(cx, MOST_TAKEN))?;
         match self.end {
             Some(End::ShutDown) if !more && self.has_bytes => {
                 Poll::Ready(Err(RecvError::Unfinished))
             }
             _ => Poll::Ready(Ok(more)),
         }
+    }
+
+    /// Waits for bytes, and writes what has arrived with one call, without copying it: at most `most` bytes, but at
+    /// least one. Returns how many were written: 0 at the end of the stream. Cancel-safe if writing is.
+    ///
+    /// # Errors
+    /// Those of reading and of writing. A writer that takes nothing gives `WriteZero`.
+    ///
+    /// ```
+    /// # async fn example(mut recv: anabranch::RecvStream) -> std::io::Result<()> {
+    /// let mut file = tokio::fs::File::create("answer").await?;
+    /// while recv.write_to(&mut file, usize::MAX).await? > 0 {}
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn write_to(
+        &mut self,
+        writer: &mut (impl AsyncWrite + Unpin),
+        most: usize,
+    ) -> io::Result<usize> {
+        poll_fn(|cx| {
+            if !ready!(self.poll_bytes(cx))? {
+                return Poll::Ready(Ok(0));
+            }
+            let mut slices = [IoSlice::new(&[]); PIECES];
+            let count = self.unread.pieces(most.max(1), &mut slices);
+            let written = ready!(Pin::new(&mut *writer).poll_write_vectored(cx, &slices[..count]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.take(written);
+            Poll::Ready(Ok(written))
+        })
+        .await
+    }
+
+    /// Takes the first bytes as read.
+    fn take(&mut self, count: usize) {
+        self.unread.advance(count);
+        self.give_back(!self.unread.is_empty());
     }
 }
 
@@ -219,14 +268,13 @@ impl AsyncRead for RecvStream {
         if buf.remaining() == 0 || !ready!(this.poll_bytes(cx))? {
             return Poll::Ready(Ok(()));
         }
-        if let Some(message) = &mut this.current {
-            while buf.remaining() > 0 && message.payload.has_remaining() {
-                let count = message.payload.chunk().len().min(buf.remaining());
-                buf.put_slice(&message.payload.chunk()[..count]);
-                message.payload.advance(count);
-            }
+        while buf.remaining() > 0 && !this.unread.is_empty() {
+            let piece = this.unread.piece();
+            let count = piece.len().min(buf.remaining());
+            buf.put_slice(&piece[..count]);
+            this.unread.advance(count);
         }
-        this.release_used();
+        this.give_back(!this.unread.is_empty());
         Poll::Ready(Ok(()))
     }
 }
@@ -234,25 +282,19 @@ impl AsyncRead for RecvStream {
 impl AsyncBufRead for RecvStream {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.get_mut();
-        this.stops = true;
         ready!(this.poll_bytes(cx))?;
-        let payload = this.current.as_ref().map(|message| message.payload.chunk());
-        Poll::Ready(Ok(payload.unwrap_or_default()))
+        Poll::Ready(Ok(this.unread.piece()))
     }
 
     fn consume(self: Pin<&mut Self>, amount: usize) {
-        let this = self.get_mut();
-        if let Some(message) = &mut this.current {
-            message.payload.advance(amount);
-        }
-        this.release_used();
+        self.get_mut().take(amount);
     }
 }
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        let charge = self.current.take().map_or(0, |message| message.charge());
+        let used = self.unread.clear();
         let discard = self.stops && self.end.is_none();
-        self.of.give_back_receiver(discard, charge);
+        self.of.give_back_receiver(discard, used);
     }
 }

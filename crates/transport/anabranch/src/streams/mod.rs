@@ -4,6 +4,7 @@ mod bytes;
 mod numbering;
 mod senders;
 mod table;
+mod used;
 
 use std::task::Waker;
 
@@ -18,6 +19,7 @@ use crate::wakers::WakerSet;
 
 pub(crate) use bytes::ByteStreams;
 pub(crate) use senders::{Senders, Wish};
+pub(crate) use used::Used;
 
 /// At most 1/64 of the receive buffer is returned late. The engine opens the window in steps of a quarter of the buffer.
 const LATE_SHARE: usize = 64;
@@ -205,7 +207,7 @@ impl Streams {
 
     /// Queues a received message, or throws it away. In the latter case, returns the charge to release.
     pub(crate) fn push(&mut self, message: Message, woken: &mut Vec<Waker>) -> u32 {
-        let (stream, bytes) = (message.stream, bytes_of(&message));
+        let (stream, bytes) = (message.stream, Used::of(&message).bytes);
         match self.table.push(message) {
             Pushed::Reader(waker) => woken.extend(waker),
             Pushed::Unclaimed => {
@@ -225,22 +227,22 @@ impl Streams {
     /// Takes the next message of a stream without a handle.
     pub(crate) fn pop(&mut self) -> Option<Message> {
         let message = self.table.pop()?;
-        self.consumed += message.charge();
-        self.bytes.on_read(message.stream, bytes_of(&message));
+        self.consume(message.stream, self.incarnation, Used::of(&message));
         Some(message)
     }
 
-    /// Takes the next message of a stream with a handle, or registers its reader. The caller consumes the
-    /// charge later.
-    pub(crate) fn pop_stream(&mut self, stream: u16, reader: &Waker) -> Option<Message> {
-        let message = self.table.pop_stream(stream, reader)?;
-        self.bytes.on_read(stream, bytes_of(&message));
-        Some(message)
+    /// Takes the next message of a stream with a handle. If there is none, registers its reader, if given. The caller
+    /// says later what it has used.
+    pub(crate) fn pop_stream(&mut self, stream: u16, reader: Option<&Waker>) -> Option<Message> {
+        self.table.pop_stream(stream, reader)
     }
 
-    /// Records that the memory of a message is free.
-    pub(crate) fn consume(&mut self, charge: u32) {
-        self.consumed += charge;
+    /// Records what the reader of a stream has used. A byte stream from before a restart of the peer gets no credit.
+    pub(crate) fn consume(&mut self, stream: u16, incarnation: u32, used: Used) {
+        self.consumed += used.charge;
+        if incarnation == self.incarnation && used.bytes > 0 {
+            self.bytes.on_read(stream, used.bytes);
+        }
     }
 
     /// The charge of consumed messages to return to the engine now. If the reader reads on, that is nothing until there
@@ -344,9 +346,4 @@ impl Streams {
         woken.extend(self.wake_senders());
         woken
     }
-}
-
-/// Number of bytes of a message that belong to a byte stream.
-fn bytes_of(message: &Message) -> usize {
-    if message.ppid == BYTES { message.payload.len() } else { 0 }
 }

@@ -115,11 +115,11 @@ impl Table {
         None
     }
 
-    /// Takes the next message of a claimed stream, or registers its reader.
-    pub(crate) fn pop_stream(&mut self, stream: u16, reader: &Waker) -> Option<Message> {
+    /// Takes the next message of a claimed stream. If there is none, registers its reader, if given.
+    pub(crate) fn pop_stream(&mut self, stream: u16, reader: Option<&Waker>) -> Option<Message> {
         let row = self.streams.get_mut(&stream)?;
         let message = row.messages.pop_front().map(|(_, message)| message);
-        if message.is_none() {
+        if let (None, Some(reader)) = (&message, reader) {
             row.reader = Some(reader.clone());
         }
         message
@@ -333,7 +333,7 @@ mod tests {
         assert!(matches!(push(&mut table, 1, b"c"), Pushed::Reader(None)));
         assert_eq!(pop(&mut table), Some((2, "b".into())));
         assert_eq!(pop(&mut table), None);
-        let mut next = || table.pop_stream(1, Waker::noop()).map(|m| m.payload.into_bytes());
+        let mut next = || table.pop_stream(1, Some(Waker::noop())).map(|m| m.payload.into_bytes());
         assert_eq!((next(), next(), next()), (Some("a".into()), Some("c".into()), None));
         assert!(matches!(push(&mut table, 1, b"d"), Pushed::Reader(Some(_))));
         push(&mut table, 3, b"e");
@@ -411,7 +411,7 @@ mod tests {
         push(&mut table, 4, b"new");
         assert_eq!(table.next_fresh(), Some(4));
         table.claim(4);
-        let mut next = || table.pop_stream(4, Waker::noop()).map(|m| m.payload.into_bytes());
+        let mut next = || table.pop_stream(4, Some(Waker::noop())).map(|m| m.payload.into_bytes());
         assert_eq!((next(), next()), (Some("new".into()), None));
         assert_eq!(pop(&mut table), Some((2, "kept".into())));
         assert_eq!(pop(&mut table), None);
@@ -423,7 +423,7 @@ mod tests {
         for _ in 0..1000 {
             push(&mut table, 5, b"x");
             table.claim(5);
-            while table.pop_stream(5, Waker::noop()).is_some() {}
+            while table.pop_stream(5, Some(Waker::noop())).is_some() {}
             table.unclaim(5);
         }
         assert!(table.arrivals.len() < 100);
