@@ -23,6 +23,17 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// Waits for bytes, and writes at most `most` of them. Returns how many: 0 at the end.
+    pub(crate) async fn write_to(
+        &mut self,
+        writer: &mut (impl AsyncWrite + Unpin),
+        most: usize,
+    ) -> io::Result<usize> {
+        self.inner()?.write_to(writer, most).await
+    }
+}
+
 impl Drop for Reader {
     fn drop(&mut self) {
         if let Some(stream) = self.0.take() {

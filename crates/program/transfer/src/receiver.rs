@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch::Association;
-use bytes::Bytes;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _};
+use bytes::{Bytes, BytesMut};
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -20,6 +20,9 @@ use crate::protocol::{Question, Stream, accepted};
 
 /// Files that are fetched at the same time: enough that many small ones do not wait for round trips.
 const AT_ONCE: usize = 8;
+
+/// The largest piece in bytes.
+const PIECE: usize = 64 << 10;
 
 /// Pieces that wait between the network and the disk.
 const AHEAD: usize = 16;
@@ -387,17 +390,14 @@ impl Receiver {
         if let Err(refusal) = accepted(reader).await? {
             return Ok(Err(refusal));
         }
-        let mut missing = size.saturating_sub(offset);
-        while missing > 0 {
-            let bytes = reader.fill_buf().await?;
-            if bytes.is_empty() {
+        let mut rest = (&mut *reader).take(size.saturating_sub(offset));
+        while rest.limit() > 0 {
+            let mut piece = BytesMut::with_capacity(PIECE);
+            let count = rest.read_buf(&mut piece).await?;
+            if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let count = usize::try_from(missing).unwrap_or(bytes.len()).min(bytes.len());
-            let piece = Bytes::copy_from_slice(&bytes[..count]);
-            reader.consume(count);
-            missing -= count as u64;
-            if pieces.send(piece).await.is_err() {
+            if pieces.send(piece.freeze()).await.is_err() {
                 // The disk has failed, which the caller learns from the writer.
                 return Err(io::ErrorKind::BrokenPipe.into());
             }

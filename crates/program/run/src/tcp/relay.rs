@@ -1,15 +1,12 @@
 //! Moves the bytes of a connection between a program's socket and its peer.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use anabranch::{RecvStream, SendStream};
-use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use bytes::Bytes;
+use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 
@@ -133,24 +130,6 @@ async fn from_socket(from: &TcpStream, to: &mut impl Sink) -> io::Result<()> {
 
 /// Moves bytes from an association to a program, until the peer ends sending.
 async fn to_program(from: &mut RecvStream, to: &mut WriteHalf<'_>) -> io::Result<()> {
-    loop {
-        // Without a buffer as long as there is nothing.
-        if from.fill_buf().await?.is_empty() {
-            return to.shutdown().await;
-        }
-        to.write_all(&gathered(from).await).await?;
-    }
-}
-
-/// The bytes that are there, up to a limit. A packet has few of them, and each call of the system costs time.
-async fn gathered(from: &mut RecvStream) -> BytesMut {
-    let mut bytes = BytesMut::with_capacity(CHUNK);
-    while bytes.len() < CHUNK {
-        let read = poll_fn(|cx| Poll::Ready(pin!(from.read_buf(&mut bytes)).poll(cx))).await;
-        // The end, and an error, are found again when these bytes are written.
-        if !matches!(read, Poll::Ready(Ok(1..))) {
-            break;
-        }
-    }
-    bytes
+    while from.write_to(to, usize::MAX).await? > 0 {}
+    to.shutdown().await
 }
