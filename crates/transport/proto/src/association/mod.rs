@@ -529,9 +529,9 @@ impl Association {
         std::mem::take(&mut self.identity.changed)
     }
 
-    /// Size of the largest packet on any path, in bytes.
-    pub(crate) fn largest_packet(&self) -> usize {
-        self.paths.iter().map(Path::packet_size).max().unwrap_or(512)
+    /// The largest MTU of any path, in bytes: a packet with all that is around it.
+    pub(crate) fn largest_mtu(&self) -> usize {
+        self.paths.iter().map(|path| usize::from(path.mtu.current())).max().unwrap_or(512)
     }
 
     pub(crate) fn shared_config(&self) -> Arc<AssociationConfig> {

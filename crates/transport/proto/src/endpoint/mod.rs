@@ -279,7 +279,8 @@ impl Endpoint {
                 self.schedule.done(id);
                 continue;
             };
-            let packet = association.largest_packet();
+            // With the headers, so that what is taken at once also fits one call of the system, sealed or not.
+            let packet = association.largest_mtu();
             let segments = max_segments.min((quantum / packet.max(1)).max(1));
             let transmit = association.poll_transmit(now, segments, buf);
             let has_events = association.has_events();

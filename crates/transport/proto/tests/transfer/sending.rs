@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict};
 use anabranch_impair::LinkConfig;
-use anabranch_proto::config::InitialCwnd;
+use anabranch_proto::config::{InitialCwnd, MtuConfig};
 use anabranch_proto::{
-    BurstControl, EndpointConfig, Event, Notification, OutgoingMessage, Ppid, Reliability,
-    SchedulerKind, SendErrorReason,
+    BurstControl, Encapsulation, EndpointConfig, Event, Notification, OutgoingMessage, Ppid,
+    Reliability, SchedulerKind, SendErrorReason,
 };
 use anabranch_wire::Packet;
 
@@ -133,5 +133,37 @@ fn associations_share_an_endpoint_fairly() {
         let port = pair.net.node(0).endpoint.association(*id).unwrap().local_port();
         let share = first.iter().filter(|other| **other == port).count();
         assert!((12..=28).contains(&share), "{share} of 60");
+    }
+}
+
+/// UDP carries 65,535 bytes with its header. Where one call took less than the engine gives at once, every second call
+/// would send a single packet.
+#[test]
+fn what_is_given_at_once_fits_one_call_with_the_seal_around_each_packet() {
+    for (mtu, shim) in
+        [1280, 1452, 1476, 1500, 4000, 9000].into_iter().flat_map(|mtu| [(mtu, 0), (mtu, 28)])
+    {
+        let mut endpoint = EndpointConfig::default();
+        endpoint.encapsulation = Encapsulation::Udp;
+        endpoint.shim = shim;
+        let addresses = [0, 1].map(|node| anabranch_harness::addresses(node, 1));
+        let mut config = config();
+        config.congestion.burst = BurstControl::Unlimited;
+        config.congestion.initial_cwnd = InitialCwnd::Mtus(200);
+        config.mtu = MtuConfig::fixed(mtu);
+        let mut pair = Pair::with(addresses, [endpoint.clone(), endpoint], config.clone());
+        pair.connect(config);
+        assert!(pair.run_until(LONG, |pair| pair.both_up()));
+        let (now, id) = (pair.net.now(), pair.id[0].unwrap());
+        let endpoint = &mut pair.net.node_mut(0).endpoint;
+        let message = OutgoingMessage::new(0, Ppid(0), vec![1; 200_000]);
+        endpoint.association_mut(now, id).unwrap().send(now, message).unwrap();
+        let mut bytes = Vec::new();
+        let transmit = endpoint.poll_transmit(now, 64, &mut bytes).unwrap();
+        let packets = transmit.len.div_ceil(transmit.segment_size);
+        let sealed = transmit.len + packets * usize::from(shim);
+        assert!(sealed <= 65_535 - 8 - 20, "MTU {mtu}: {packets} packets, {sealed} bytes");
+        // And no call for little.
+        assert!(sealed > 54_000, "MTU {mtu}: {packets} packets, {sealed} bytes");
     }
 }
