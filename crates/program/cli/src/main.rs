@@ -44,6 +44,7 @@ mod report;
 mod scrape;
 mod sealed;
 mod service;
+mod sockets;
 #[cfg(target_os = "linux")]
 mod tcp;
 mod transport;

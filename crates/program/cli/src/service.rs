@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use anabranch::Association;
+use anabranch::{Association, AssociationConfig, Endpoint, Listener};
 use clap::Args;
 use serde::Serialize;
 
@@ -14,9 +14,10 @@ use crate::clock::rfc3339;
 use crate::endpoint::{Binding, Watch, accept_all, association_config, end, one_udp_port, paths};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
-use crate::options::{SctpOptions, Transport};
+use crate::options::{SctpOptions, Transport, refuse};
 use crate::output::{count, json_line, log, print_first, write_in_background};
 use crate::report::{PathEvent, PathReport, Traffic};
+use crate::sealed::{Identity, ServerSealOptions};
 
 /// Options of a server.
 #[derive(Debug, Args)]
@@ -64,6 +65,11 @@ enum Event<'a> {
         transport: Transport,
         listen: &'a str,
         udp_port: Option<u16>,
+        /// The server's public key, and the line for clients.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        invitation: Option<String>,
     },
     Ended {
         time: String,
@@ -78,10 +84,11 @@ enum Event<'a> {
 
 impl ServiceOptions {
     /// Serves every association with `serve` until the user stops the server. Each one is shut down
-    /// gracefully.
+    /// gracefully. With a seal, over sealed paths.
     pub(crate) async fn run<F>(
         &self,
         service: &'static str,
+        seal: Option<&ServerSealOptions>,
         serve: impl Fn(Association) -> F + Clone + Send + 'static,
     ) -> Result<(), Failure>
     where
@@ -93,15 +100,8 @@ impl ServiceOptions {
         config.sending.outbound_streams = u16::MAX;
         config.receiving.inbound_streams = u16::MAX;
         let interrupt = Interrupt::of_server()?;
-        let binding = Binding {
-            transport: self.transport,
-            addresses: &self.listen.addresses,
-            udp_port: one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?,
-            remote_udp_port: None,
-            options: &self.sctp,
-        };
-        let (endpoint, listener) = binding.server(self.listen.port, config)?;
-        self.tell_listening(service, self.transport.udp_port(&endpoint))?;
+        let (endpoint, listener, identity) = self.bind(config, seal)?;
+        self.tell_listening(service, self.transport.udp_port(&endpoint), identity.as_ref())?;
         let (json, paths) = (self.json, self.paths);
         let handle = |association: Association| {
             let serve = serve.clone();
@@ -115,16 +115,52 @@ impl ServiceOptions {
         Ok(())
     }
 
-    fn tell_listening(&self, service: &'static str, udp_port: Option<u16>) -> Result<(), Failure> {
+    /// Opens the endpoint and listens.
+    fn bind(
+        &self,
+        config: AssociationConfig,
+        seal: Option<&ServerSealOptions>,
+    ) -> Result<(Endpoint, Listener, Option<Identity>), Failure> {
+        let udp_port = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
+        if let Some(seal) = seal {
+            let other = (self.transport != Transport::SctpUdp).then_some("--sealed");
+            refuse(other.into_iter(), self.transport)?;
+            let server = seal.server(&self.listen, udp_port, config, &self.sctp)?;
+            return Ok((server.endpoint, server.listener, Some(server.identity)));
+        }
+        let binding = Binding {
+            transport: self.transport,
+            addresses: &self.listen.addresses,
+            udp_port,
+            remote_udp_port: None,
+            options: &self.sctp,
+        };
+        let (endpoint, listener) = binding.server(self.listen.port, config)?;
+        Ok((endpoint, listener, None))
+    }
+
+    fn tell_listening(
+        &self,
+        service: &'static str,
+        udp_port: Option<u16>,
+        identity: Option<&Identity>,
+    ) -> Result<(), Failure> {
         let listen = ListenAddress { udp_port: None, ..self.listen.clone() }.to_string();
         let transport = self.transport;
+        let line = identity.map(|identity| format!("{}:{}", identity.line, self.listen.port));
         if self.json {
-            let listen = &listen;
-            let listening = Event::Listening { service, transport, listen, udp_port };
+            let (listen, invitation) = (&listen, line);
+            let key = identity.map(|identity| identity.key.to_string());
+            let listening =
+                Event::Listening { service, transport, listen, udp_port, key, invitation };
             return print_first(&json_line(&listening)?);
         }
         let udp = udp_port.map(|port| format!(" (UDP port {port})")).unwrap_or_default();
-        print_first(&format!("{service} on {listen} over {transport}{udp}\n"))
+        let sealed = line.map(|line| {
+            format!(", sealed; clients connect with this line:\n\n  anabranch {service} client {line}\n\n")
+        });
+        let sealed = sealed.as_deref().unwrap_or("\n");
+        print_first(&format!("{service} on {listen} over {transport}{udp}{sealed}"))
     }
 }
 

@@ -133,6 +133,12 @@ fn transfers_and_measurements() {
         let server = Server::start_command(&words, &options, &site.path());
         running.push((command.replace(' ', "-"), server));
     }
+    let key = site.path().join("key");
+    let sealed =
+        ["--listen", "127.0.0.1:84", "--udp-port", "0", "--sealed", "--key", key.to_str().unwrap()];
+    let sealed = Server::start_command(&["perf", "server"], &sealed, &site.path());
+    let line = sealed.listening["invitation"].as_str().unwrap().to_owned();
+    running.push(("perf-server".to_owned(), sealed));
     let at: Vec<String> = running.iter().map(|(_, server)| server.udp_port()).collect();
     let base = format!("sctp://127.0.0.1,127.0.0.2:80;udp={}", at[0]);
     let files = ["file%200.bin", "missing"].map(|name| format!("{base}/{name}"));
@@ -155,6 +161,7 @@ fn transfers_and_measurements() {
     ask(1, &["--plain", "--mode", "ping", "--bytes", "640"]);
     ask(2, &["--plain", "--bytes", "64k"]);
     assert_eq!(ask(2, &["--mode", "fast"]), ["error"]);
+    checked(&["perf", "client"], &[&line, "--json", "--bytes", "64k"], here);
 
     for (command, server) in &mut running {
         check(command, &server.listening.to_string());

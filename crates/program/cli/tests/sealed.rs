@@ -76,6 +76,40 @@ fn the_key_is_in_the_url_in_the_line_or_trusted_the_first_time() {
     assert_eq!(server.interrupt(), Some(0));
 }
 
+#[test]
+fn a_measurement_is_sealed_on_both_sides_or_on_none() {
+    let keys = tempfile::tempdir().unwrap();
+    let (key, known) = ("perf.key", ["--known-servers", "known", "--connect-timeout", "30s"]);
+    let options = ["--listen", "127.0.0.1:5201", "--udp-port", "0"];
+    let sealed = [&options[..], &["--sealed", "--key", key]].concat();
+    let sealed = Server::start_command(&["perf", "server"], &sealed, keys.path());
+    let plain = Server::start_command(&["perf", "server"], &options, keys.path());
+    let line = sealed.listening["invitation"].as_str().unwrap().to_owned();
+    assert!(line.starts_with("anb1:") && line.ends_with(":5201"), "{line}");
+    let [there, elsewhere] =
+        [&sealed, &plain].map(|server| format!("127.0.0.1:5201;udp={}", server.udp_port()));
+    let perf = |peer: &str, more: &[&str]| {
+        let all = [&["perf", "client", peer, "--json", "--bytes", "2M"], &known[..], more].concat();
+        run(&all, keys.path())
+    };
+    let two =
+        ["--sealed", "--mode", "both", "--associations", "3", "--uplink", "127.0.0.2,127.0.0.3"];
+    for (peer, more) in [(&line, &[][..]), (&there, &["--sealed"]), (&there, &two)] {
+        let ended = perf(peer, more);
+        assert_eq!(ended.code, Some(0), "{peer}: {}", ended.stderr);
+        let summary = ended.stdout.lines().last().unwrap();
+        let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
+        let bytes = if more == &two[..] { 6_000_000 } else { 2_000_000 };
+        assert_eq!(summary["sent"]["bytes"], bytes, "{summary}");
+    }
+    perf(&there, &[]).failed_with(1, "the server is sealed: use --sealed");
+    perf(&elsewhere, &["--sealed"]).failed_with(1, "no sealed server answers");
+    perf(&there, &["--uplink", "lo"]).failed_with(2, "--uplink is for --sealed");
+    perf(&there, &["--sealed", "--local", "127.0.0.1"]).failed_with(2, "--local");
+    perf(&line, &["--transport", "sctp"]).failed_with(2, "--sealed");
+    assert_eq!((sealed.interrupt(), plain.interrupt()), (Some(0), Some(0)));
+}
+
 /// A translator of addresses between a client and a server that gives the client another outer address and port after each
 /// 150 packets, ten times.
 struct Roaming {

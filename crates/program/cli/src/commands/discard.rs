@@ -25,7 +25,7 @@ impl Discard {
     }
 
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        self.options.run("discard", discard).await
+        self.options.run("discard", None, discard).await
     }
 }
 

@@ -34,7 +34,7 @@ impl Echo {
 
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let most = self.max_message;
-        self.options.run("echo", move |association| echo(association, most)).await
+        self.options.run("echo", None, move |association| echo(association, most)).await
     }
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anabranch_http::Authority;
 use clap::{Args, Subcommand};
 
-use crate::address::authority;
 use crate::client::ClientOptions;
 use crate::failure::Failure;
-use crate::options::{SctpOptions, Transport, duration, size};
+use crate::options::{SctpOptions, Transport, duration, refuse, size};
 use crate::perf::chart::{self, Source, What};
 use crate::perf::client::Measurement;
 use crate::perf::{Limit, MOST_SIZE, Mode, Plan, server};
+use crate::sealed::{self, SealOptions, ServerSealOptions};
 use crate::service::ServiceOptions;
 
 /// Measure throughput and latency between two hosts
@@ -35,7 +35,8 @@ enum Side {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch perf server --listen 127.0.0.1:5201
-  anabranch perf server --listen 10.1.0.2,10.2.0.2:5201 --interval 1s --json")]
+  anabranch perf server --listen 10.1.0.2,10.2.0.2:5201 --interval 1s --json
+  anabranch perf server --listen '[::]:5201' --sealed")]
 struct Server {
     /// Report all associations together at intervals
     #[arg(long, value_name = "TIME", value_parser = interval)]
@@ -44,6 +45,8 @@ struct Server {
     /// 64 KiB share an eighth of --memory-limit
     #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = size)]
     max_message: usize,
+    #[command(flatten)]
+    seal: ServerSealOptions,
     #[command(flatten)]
     options: ServiceOptions,
 }
@@ -58,11 +61,12 @@ struct Server {
   anabranch perf client 10.1.0.2,10.2.0.2:5201 --mode both --time 30s --json
   anabranch perf client 127.0.0.1:5201 --mode ping --size 64 --time 5s
   anabranch perf client 127.0.0.1:5201 --associations 100 --bytes 10k
+  anabranch perf client 192.0.2.1:5201 --sealed
   anabranch perf client 192.0.2.1:9 --plain        # a peer that discards")]
 struct Client {
     /// The server; IPv6 addresses in brackets, link-local ones with their interface:
-    /// [fe80::1%eth0]; several hosts are addresses of one server
-    #[arg(value_name = "HOST[,HOST...]:PORT", value_parser = authority)]
+    /// [fe80::1%eth0]; several hosts are addresses of one server. Or the line anb1:... of a sealed one
+    #[arg(value_name = "HOST[,HOST...]:PORT", value_parser = sealed::authority)]
     peer: Authority,
     /// Direction of the messages
     #[arg(long, value_enum, default_value_t = Mode::Send)]
@@ -101,6 +105,8 @@ struct Client {
     /// What carries the associations
     #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
     transport: Transport,
+    #[command(flatten)]
+    seal: SealOptions,
     #[command(flatten)]
     client: ClientOptions,
 }
@@ -154,7 +160,8 @@ impl Perf {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self.side {
             Side::Server(server) => {
-                server::run(&server.options, server.interval, server.max_message).await
+                let Server { options, seal, interval, max_message } = server;
+                server::run(&options, &seal, interval, max_message).await
             }
             Side::Client(client) => client.measurement()?.run().await,
             Side::Chart(chart) => chart.run(),
@@ -190,8 +197,13 @@ impl Client {
                 "a plain peer sends what it likes: --size and --unordered mean nothing",
             ));
         }
+        let sealed = self.seal.is_on(std::iter::once(&self.peer));
+        let other = sealed && self.transport != Transport::SctpUdp;
+        refuse(other.then_some("--sealed").into_iter(), self.transport)?;
+        self.seal.check(sealed, (&self.peer, &self.peer), self.transport)?;
         Ok(Measurement {
             authority: self.peer,
+            seal: sealed.then_some(self.seal),
             transport: self.transport,
             client: self.client,
             mode: self.mode,

@@ -184,7 +184,7 @@ impl Put {
     }
 
     fn sealed(&self) -> bool {
-        self.seal.is_on(std::iter::once(&self.url))
+        self.seal.is_on(std::iter::once(&self.url.authority))
     }
 
     /// The transport for the URL.
@@ -208,7 +208,7 @@ impl Put {
         if let (Some(udp_port), true) = (udp_port, transport != Transport::SctpUdp) {
             return Err(Failure::usage(format!(";udp={udp_port} means nothing to {transport}")));
         }
-        self.seal.check(self.sealed(), url, transport)?;
+        self.seal.check(self.sealed(), (url, &url.authority), transport)?;
         let ports = [
             self.client.udp_port.map(|_| "--udp-port"),
             self.client.remote_udp_port.map(|_| "--remote-udp-port"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::{Association, Endpoint};
+use anabranch::Association;
 use anabranch_http::Authority;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, FuturesUnordered};
@@ -17,12 +17,14 @@ use super::report::{AssociationReport, Direction, Event, Summary, fairness};
 use super::traffic::Exchange;
 use crate::address::resolve;
 use crate::client::ClientOptions;
-use crate::endpoint::{Peer, Watch, close, end};
+use crate::endpoint::{Watch, end};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::numbers::Numbers;
 use crate::options::{Transport, refuse};
 use crate::output::print_json;
+use crate::sealed::SealOptions;
+use crate::sockets::Sockets;
 
 /// Maximum number of handshakes at the same time.
 const CONNECTING: usize = 256;
@@ -34,6 +36,8 @@ const TOLD: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Measurement {
     pub(crate) authority: Authority,
+    /// How it is sealed, if it is.
+    pub(crate) seal: Option<SealOptions>,
     pub(crate) transport: Transport,
     pub(crate) client: ClientOptions,
     pub(crate) mode: Mode,
@@ -71,33 +75,28 @@ impl Measurement {
             let port = self.client.remote_udp_port.map(|_| "--remote-udp-port");
             refuse(port.into_iter(), self.transport)?;
         }
-        let endpoint = {
-            let port = self.authority.udp_port;
-            self.client.bind(self.transport, port, self.authority.hosts.iter())?
-        };
+        let (hosts, port) = (self.authority.hosts.iter(), self.authority.udp_port);
+        let sockets = Sockets::bind(hosts, port, self.transport, &self.client, self.seal.as_ref())?;
         let result = tokio::select! {
-            connected = self.connect(&endpoint, &meter) => match connected {
+            connected = self.connect(&sockets, &meter) => match connected {
                 Ok(members) => self.measure(members, &meter, &interrupt).await,
                 Err(failure) => Err(failure),
             },
             () = interrupt.wait() => Err(Failure::Interrupted),
         };
-        close(&endpoint).await;
+        sockets.close().await;
         result
     }
 
     /// Establishes all associations.
-    async fn connect(&self, endpoint: &Endpoint, meter: &Meter) -> Result<Vec<Member>, Failure> {
+    async fn connect(&self, sockets: &Sockets, meter: &Meter) -> Result<Vec<Member>, Failure> {
         let config = self.client.association_config()?;
         let options =
             self.client.connect_options(config, self.plan.streams, self.authority.udp_port)?;
-        let peer = Peer {
-            authority: &self.authority,
-            addresses: resolve(&self.authority).await?,
-            transport: self.transport,
-            timeout: self.client.connect_timeout,
-        };
-        let connecting = (0..self.associations).map(|_| peer.connect(endpoint, options.clone()));
+        let (authority, patience) = (&self.authority, self.client.connect_timeout);
+        let addresses = resolve(authority).await?;
+        let connecting = (0..self.associations)
+            .map(|_| sockets.associate(authority, addresses.clone(), options.clone(), patience));
         let mut connecting = stream::iter(connecting).buffer_unordered(CONNECTING);
         let mut members = Vec::with_capacity(self.associations);
         while let Some(connected) = connecting.next().await {

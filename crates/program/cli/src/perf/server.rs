@@ -13,6 +13,7 @@ use super::meter::{Counts, Meter};
 use super::protocol::{CONTROL, Control, Mode, Plan};
 use super::traffic::Exchange;
 use crate::failure::Failure;
+use crate::sealed::ServerSealOptions;
 use crate::service::{Served, ServiceOptions};
 
 /// How often ended associations are removed if no intervals are reported.
@@ -21,6 +22,7 @@ const UNTOLD: Duration = Duration::from_secs(10);
 /// Answers clients until the user stops it, and reports all of them together at intervals.
 pub(crate) async fn run(
     options: &ServiceOptions,
+    seal: &ServerSealOptions,
     interval: Option<Duration>,
     most_size: usize,
 ) -> Result<(), Failure> {
@@ -46,7 +48,7 @@ pub(crate) async fn run(
     let limit = options.sctp.memory_limit.unwrap_or(EndpointConfig::default().memory_limit);
     let room = Arc::new(Room::new(most_size, limit / 8));
     let serve = move |association| serve(association, Arc::clone(&meter), Arc::clone(&room));
-    let result = options.run("perf", serve).await;
+    let result = options.run("perf", seal.sealed.then_some(seal), serve).await;
     ticking.abort();
     result
 }

@@ -1,5 +1,6 @@
 //! The sealed servers of a client, and why it trusts them.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use anabranch::seal::{Invitation, KnownServers, PublicKey, Seal, SecretKey};
 use anabranch::{Association, ConnectOptions, Endpoint, VantagePoint};
 use anabranch_gateway::{UplinkSpec, Uplinks};
-use anabranch_http::{Authority, Url};
+use anabranch_http::Authority;
 use clap::Args;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -25,9 +26,9 @@ const ASKING: Duration = Duration::from_secs(5);
 /// How a client is sealed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SealOptions {
-    /// Encrypt everything; the server must do the same. Not needed if the URL has the server's key
+    /// Encrypt everything; the server must do the same. Not needed if its key is given
     ///
-    /// If the URL has no key, the one that is known from before is the only one that is accepted, and the first time the
+    /// If no key is given, the one that is known from before is the only one that is accepted, and the first time the
     /// one that the server gives. All uplinks of this host are used at the same time. Nothing is ever sent without
     /// encryption instead.
     #[arg(long)]
@@ -60,21 +61,26 @@ pub(crate) fn uplink(text: &str) -> Result<UplinkSpec, String> {
 }
 
 impl SealOptions {
-    /// Whether a command with these URLs is sealed.
-    pub(crate) fn is_on<'u>(&self, mut urls: impl Iterator<Item = &'u Url>) -> bool {
-        self.sealed || urls.any(|url| url.authority.key.is_some())
+    /// Whether a command for these servers is sealed.
+    pub(crate) fn is_on<'u>(&self, mut servers: impl Iterator<Item = &'u Authority>) -> bool {
+        self.sealed || servers.any(|server| server.key.is_some())
     }
 
-    /// Refuses a URL that would be fetched without encryption although the command is sealed, or the other way round.
-    /// `on` says whether it is.
-    pub(crate) fn check(&self, on: bool, url: &Url, transport: Transport) -> Result<(), Failure> {
+    /// Refuses a server that would be reached without encryption although the command is sealed, or the other way round.
+    /// `on` says whether it is, and `name` is the server as the user named it.
+    pub(crate) fn check(
+        &self,
+        on: bool,
+        (name, server): (&dyn Display, &Authority),
+        transport: Transport,
+    ) -> Result<(), Failure> {
         if on && transport != Transport::SctpUdp {
             return Err(Failure::usage(format!(
-                "{url} cannot be sealed, because only SCTP over UDP can: use sctp://, or a command without --sealed"
+                "{name} cannot be sealed, because only SCTP over UDP can: use sctp://, or a command without --sealed"
             )));
         }
-        if !on && url.authority.key.is_some() {
-            return Err(Failure::usage(format!("{url} has a key: use --sealed")));
+        if !on && server.key.is_some() {
+            return Err(Failure::usage(format!("{name} has a key: use --sealed")));
         }
         if !on && !self.uplink.is_empty() {
             return Err(Failure::usage("--uplink is for --sealed; --local is for plain paths"));

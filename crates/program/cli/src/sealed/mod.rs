@@ -1,4 +1,4 @@
-//! Sealed paths for `serve`, `get` and `put`: encrypted, and over all uplinks of the client.
+//! Sealed paths for `serve`, `get`, `put` and `perf`: encrypted, and over all uplinks of the client.
 
 pub(crate) mod ask;
 mod client;
@@ -9,7 +9,7 @@ use anabranch::AssociationConfig;
 
 pub(crate) use self::client::{SealOptions, Servers, uplink};
 pub(crate) use self::server::{Identity, ServerSealOptions};
-pub(crate) use self::url::url;
+pub(crate) use self::url::{authority, url};
 use crate::failure::Failure;
 use crate::options::SctpOptions;
 

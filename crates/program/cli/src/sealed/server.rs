@@ -19,7 +19,7 @@ use crate::options::SctpOptions;
 /// How a server is sealed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServerSealOptions {
-    /// Encrypt everything, for clients that do the same: 'get' and 'put' with --sealed
+    /// Encrypt everything, for clients that do the same, with --sealed
     #[arg(long)]
     pub(crate) sealed: bool,
     /// With --sealed: file with the secret key, made if it is missing [default: serve.key in the user's configuration]

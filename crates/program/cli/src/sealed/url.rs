@@ -1,7 +1,7 @@
 //! URLs of sealed servers.
 
 use anabranch::seal::{Invitation, PublicKey};
-use anabranch_http::{Scheme, Url};
+use anabranch_http::{Authority, Scheme, Url};
 
 /// How an invitation begins.
 const INVITATION: &str = "anb1:";
@@ -17,6 +17,17 @@ pub(crate) fn url(text: &str) -> Result<Url, String> {
         key.parse::<PublicKey>().map_err(|error| format!("';key={key}': {error}"))?;
     }
     Ok(url)
+}
+
+/// Parses a server `HOST[,HOST...]:PORT`, or a line `anb1:...:PORT`.
+pub(crate) fn authority(text: &str) -> Result<Authority, String> {
+    let Some(rest) = text.trim().strip_prefix(INVITATION) else {
+        return crate::address::authority(text);
+    };
+    match rest.contains(['/', '?']) || !rest.contains(':') {
+        true => Err("the form of a line is anb1:...:PORT".to_owned()),
+        false => Ok(of_invitation(rest)?.authority),
+    }
 }
 
 /// The URL for a line without its beginning.
@@ -78,6 +89,15 @@ mod tests {
             let expected =
                 format!("sctp://198.51.100.7,[2001:db8::7]:{port};udp=7000;key={key}{target}");
             assert_eq!(url.to_string(), expected);
+        }
+        let server = authority(&format!("{line}:5201")).unwrap();
+        assert_eq!(
+            (server.port, server.udp_port, server.key),
+            (5201, Some(7000), Some(key.to_string()))
+        );
+        assert_eq!(authority("[::1]:5201").unwrap().port, 5201);
+        for wrong in [format!("{line}"), format!("{line}:5201/"), format!("{line}:0")] {
+            assert!(authority(&wrong).unwrap_err().contains(":PORT"), "{wrong}");
         }
         let with_token = line.clone().with_token(Token::from_bytes([1; 16]));
         let ports = Invitation::new(key, [addresses[0], ([192, 0, 2, 1], 7001).into()]);

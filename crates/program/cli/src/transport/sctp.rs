@@ -1,20 +1,20 @@
 //! Files over SCTP, over UDP or as IP protocol 132.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch::config::SchedulerKind;
-use anabranch::{Association, AssociationConfig, ConnectOptions, Endpoint};
+use anabranch::{Association, AssociationConfig, ConnectOptions};
 use anabranch_http::{Authority, FetchError, Host, StreamTotals, serve_connection};
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
-use crate::endpoint::{Binding, Peer, Watch, accept_all, close, end, file_config, paths};
+use crate::endpoint::{Binding, Watch, accept_all, end, file_config, paths};
 use crate::failure::Failure;
-use crate::options::{SctpOptions, Transport, refuse};
+use crate::options::{SctpOptions, Transport};
 use crate::report::{PathEvent, Traffic};
-use crate::sealed::{SealOptions, ServerSealOptions, Servers, ask};
+use crate::sealed::{SealOptions, ServerSealOptions};
+use crate::sockets::Sockets;
 
 /// Maximum number of streams that one client of `serve` may use. Before its request is processed, a
 /// stream needs no more memory than the request; requests in progress are limited separately.
@@ -92,18 +92,10 @@ fn primary_address(association: &Association) -> Option<String> {
     Some(SocketAddr::new(path.remote, association.ports().1).to_string())
 }
 
-/// What a client connects with.
-#[derive(Clone, Debug)]
-enum Sockets {
-    Plain(Endpoint),
-    Sealed(Arc<Servers>),
-}
-
 /// What a client needs for all its associations.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     sockets: Sockets,
-    transport: Transport,
     options: ConnectOptions,
 }
 
@@ -118,18 +110,8 @@ impl Client {
         streams: u16,
     ) -> Result<Self, Failure> {
         let options = client.connect_options(client.file_config()?, streams, None)?;
-        let sockets = match seal {
-            Some(seal) => {
-                let given = [
-                    (!client.local.is_empty()).then_some("--local"),
-                    client.udp_port.map(|_| "--udp-port"),
-                ];
-                refuse(given.into_iter().flatten(), "sealed paths")?;
-                Sockets::Sealed(Arc::new(Servers::new(seal, &client.sctp)))
-            }
-            None => Sockets::Plain(client.bind(transport, peer_port, hosts)?),
-        };
-        Ok(Self { sockets, transport, options })
+        let sockets = Sockets::bind(hosts, peer_port, transport, client, seal)?;
+        Ok(Self { sockets, options })
     }
 
     /// Sets up an association with a server at these addresses.
@@ -139,29 +121,7 @@ impl Client {
         addresses: Vec<SocketAddr>,
         timeout: Duration,
     ) -> Result<Association, Failure> {
-        let mut options = self.options.clone();
-        let udp_port = authority.udp_port.unwrap_or(options.remote_udp_port);
-        options.remote_udp_port = udp_port;
-        let endpoint = match &self.sockets {
-            Sockets::Plain(endpoint) => endpoint,
-            Sockets::Sealed(servers) => {
-                return servers.associate(authority, &addresses, options, timeout).await;
-            }
-        };
-        let mut real = addresses.clone();
-        real.iter_mut().for_each(|address| address.set_port(udp_port));
-        let peer = Peer { authority, addresses, transport: self.transport, timeout };
-        let connecting = peer.connect(endpoint, options);
-        if self.transport != Transport::SctpUdp {
-            return connecting.await;
-        }
-        tokio::select! {
-            connected = connecting => connected,
-            // A sealed server does not answer a client without the seal.
-            _ = ask::unexpected_key(&real, None) => Err(Failure::failed(format!(
-                "cannot connect to {authority}: the server is sealed: use --sealed"
-            ))),
-        }
+        self.sockets.associate(authority, addresses, self.options.clone(), timeout).await
     }
 
     /// Fetches over one association.
@@ -199,10 +159,7 @@ impl Client {
 
     /// Shuts down the remaining associations and closes the sockets; then the capture is complete.
     pub(crate) async fn close(&self) {
-        match &self.sockets {
-            Sockets::Plain(endpoint) => close(endpoint).await,
-            Sockets::Sealed(servers) => servers.close().await,
-        }
+        self.sockets.close().await;
     }
 }
 

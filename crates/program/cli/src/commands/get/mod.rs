@@ -385,13 +385,13 @@ impl Get {
         if let (Some(udp_port), true) = (udp_port, transport != Transport::SctpUdp) {
             return Err(Failure::usage(format!(";udp={udp_port} means nothing to {transport}")));
         }
-        self.seal.check(self.sealed(), url, transport)?;
+        self.seal.check(self.sealed(), (url, &url.authority), transport)?;
         Ok(transport)
     }
 
     /// Whether the servers are sealed; all of them are, or none.
     fn sealed(&self) -> bool {
-        self.seal.is_on(self.urls.iter())
+        self.seal.is_on(self.urls.iter().map(|url| &url.authority))
     }
 
     /// Groups the URLs by transport and authority, and rejects invalid combinations.

@@ -1,0 +1,83 @@
+//! The sockets of a client: plain ones for all its servers, or sealed paths to each of them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::{Association, ConnectOptions, Endpoint};
+use anabranch_http::{Authority, Host};
+
+use crate::client::ClientOptions;
+use crate::endpoint::{Peer, close};
+use crate::failure::Failure;
+use crate::options::{Transport, refuse};
+use crate::sealed::{SealOptions, Servers, ask};
+
+/// What a client connects with.
+#[derive(Clone, Debug)]
+pub(crate) enum Sockets {
+    Plain(Endpoint, Transport),
+    Sealed(Arc<Servers>),
+}
+
+impl Sockets {
+    /// Opens sockets that can reach these hosts; `peer_port` is their UDP port, if an address names it.
+    pub(crate) fn bind<'h>(
+        hosts: impl Iterator<Item = &'h Host>,
+        peer_port: Option<u16>,
+        transport: Transport,
+        client: &ClientOptions,
+        seal: Option<&SealOptions>,
+    ) -> Result<Self, Failure> {
+        let Some(seal) = seal else {
+            return Ok(Self::Plain(client.bind(transport, peer_port, hosts)?, transport));
+        };
+        let given = [
+            (!client.local.is_empty()).then_some("--local"),
+            client.udp_port.map(|_| "--udp-port"),
+        ];
+        refuse(given.into_iter().flatten(), "sealed paths")?;
+        Ok(Self::Sealed(Arc::new(Servers::new(seal, &client.sctp))))
+    }
+
+    /// Sets up an association with a server at these addresses. Its UDP port is that of the options, unless its name has
+    /// one.
+    pub(crate) async fn associate(
+        &self,
+        authority: &Authority,
+        addresses: Vec<SocketAddr>,
+        mut options: ConnectOptions,
+        timeout: Duration,
+    ) -> Result<Association, Failure> {
+        let udp_port = authority.udp_port.unwrap_or(options.remote_udp_port);
+        options.remote_udp_port = udp_port;
+        let (endpoint, transport) = match self {
+            Self::Plain(endpoint, transport) => (endpoint, *transport),
+            Self::Sealed(servers) => {
+                return servers.associate(authority, &addresses, options, timeout).await;
+            }
+        };
+        let mut real = addresses.clone();
+        real.iter_mut().for_each(|address| address.set_port(udp_port));
+        let peer = Peer { authority, addresses, transport, timeout };
+        let connecting = peer.connect(endpoint, options);
+        if transport != Transport::SctpUdp {
+            return connecting.await;
+        }
+        tokio::select! {
+            connected = connecting => connected,
+            // A sealed server does not answer a client without the seal.
+            _ = ask::unexpected_key(&real, None) => Err(Failure::failed(format!(
+                "cannot connect to {authority}: the server is sealed: use --sealed"
+            ))),
+        }
+    }
+
+    /// Shuts down the remaining associations and closes the sockets; then the capture is complete.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Plain(endpoint, _) => close(endpoint).await,
+            Self::Sealed(servers) => servers.close().await,
+        }
+    }
+}
