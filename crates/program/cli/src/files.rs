@@ -48,7 +48,9 @@ fn role(command: &str, argument: &str) -> Option<Role> {
         (_, "log" | "capture" | "report" | "qlog" | "pcap" | "filmstrip" | "output") => {
             Role::Output
         }
-        ("gateway-far" | "gateway-near" | "receive" | "serve", "key") => Role::Input,
+        ("gateway-far" | "gateway-near" | "perf-server" | "receive" | "serve", "key") => {
+            Role::Input
+        }
         (_, "known_servers") => Role::Input,
         ("pattern-new", "out") => Role::Output,
         ("run", "host" | "join") => Role::Other,

@@ -100,34 +100,52 @@ impl ServiceOptions {
         config.sending.outbound_streams = u16::MAX;
         config.receiving.inbound_streams = u16::MAX;
         let interrupt = Interrupt::of_server()?;
-        let (endpoint, listener, identity) = self.bind(config, seal)?;
-        self.tell_listening(service, self.transport.udp_port(&endpoint), identity.as_ref())?;
-        let (json, paths) = (self.json, self.paths);
+        let udp_port = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
+        let (endpoint, listener, sealed) = match seal {
+            Some(seal) => {
+                let other = (self.transport != Transport::SctpUdp).then_some("--sealed");
+                refuse(other.into_iter(), self.transport)?;
+                let server = seal.server(&self.listen, udp_port, config, &self.sctp)?;
+                let sealed = (server.real_address(), server.identity);
+                (server.endpoint, server.listener, Some(sealed))
+            }
+            None => {
+                let (endpoint, listener) = self.bind(udp_port, config)?;
+                (endpoint, listener, None)
+            }
+        };
+        let identity = sealed.as_ref().map(|(_, identity)| identity);
+        self.tell_listening(service, self.transport.udp_port(&endpoint), identity)?;
+        let (json, all_paths) = (self.json, self.paths);
+        let real_address = sealed.map(|(real_address, _)| real_address);
         let handle = |association: Association| {
-            let serve = serve.clone();
+            let (serve, real_address) = (serve.clone(), real_address.clone());
             async move {
                 let watch = Watch::accepted(&association);
                 let served = serve(association.clone()).await;
-                tell_ended(&association, served, watch.stop(), json, paths).await;
+                // After the end nobody knows it.
+                let real = real_address.as_ref().and_then(|find| find(&association));
+                let ended = end(&association).await.err();
+                let (paths, events) = (paths(&association.statistics()), watch.stop());
+                let mut traffic = Traffic { paths, streams: Vec::new(), events };
+                if real_address.is_some() {
+                    traffic = traffic.sealed();
+                }
+                let peer = real.map(|address| address.to_string()).or_else(|| traffic.peer());
+                let peer = peer.unwrap_or_else(|| "a client".to_owned());
+                tell_ended((&peer, traffic), served, ended, json, all_paths);
             }
         };
         accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle).await;
         Ok(())
     }
 
-    /// Opens the endpoint and listens.
+    /// Opens a plain endpoint and listens.
     fn bind(
         &self,
+        udp_port: Option<u16>,
         config: AssociationConfig,
-        seal: Option<&ServerSealOptions>,
-    ) -> Result<(Endpoint, Listener, Option<Identity>), Failure> {
-        let udp_port = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
-        if let Some(seal) = seal {
-            let other = (self.transport != Transport::SctpUdp).then_some("--sealed");
-            refuse(other.into_iter(), self.transport)?;
-            let server = seal.server(&self.listen, udp_port, config, &self.sctp)?;
-            return Ok((server.endpoint, server.listener, Some(server.identity)));
-        }
+    ) -> Result<(Endpoint, Listener), Failure> {
         let binding = Binding {
             transport: self.transport,
             addresses: &self.listen.addresses,
@@ -135,8 +153,7 @@ impl ServiceOptions {
             remote_udp_port: None,
             options: &self.sctp,
         };
-        let (endpoint, listener) = binding.server(self.listen.port, config)?;
-        Ok((endpoint, listener, None))
+        binding.server(self.listen.port, config)
     }
 
     fn tell_listening(
@@ -164,23 +181,19 @@ impl ServiceOptions {
     }
 }
 
-/// Ends an association and reports its traffic.
-async fn tell_ended(
-    association: &Association,
+/// Reports the traffic with a peer. `ended` is the error with which the association ended.
+fn tell_ended(
+    (peer, traffic): (&str, Traffic),
     served: Served,
-    events: Vec<PathEvent>,
+    ended: Option<String>,
     json: bool,
     all_paths: bool,
 ) {
-    let ended = end(association).await.err();
     let error = served.error.clone().or(ended);
-    let paths = paths(&association.statistics());
-    let traffic = Traffic { paths, streams: Vec::new(), events };
-    let peer = traffic.peer().unwrap_or_else(|| "a client".to_owned());
     let time = rfc3339(SystemTime::now());
     let told = if json {
         let Traffic { paths, events, .. } = traffic;
-        let ended = Event::Ended { time, peer: &peer, error, served: &served, paths, events };
+        let ended = Event::Ended { time, peer, error, served: &served, paths, events };
         json_line(&ended).and_then(|line| log(&line))
     } else {
         let how = error.map(|error| format!("\n  {error}")).unwrap_or_default();

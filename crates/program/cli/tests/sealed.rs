@@ -82,7 +82,7 @@ fn a_measurement_is_sealed_on_both_sides_or_on_none() {
     let (key, known) = ("perf.key", ["--known-servers", "known", "--connect-timeout", "30s"]);
     let options = ["--listen", "127.0.0.1:5201", "--udp-port", "0"];
     let sealed = [&options[..], &["--sealed", "--key", key]].concat();
-    let sealed = Server::start_command(&["perf", "server"], &sealed, keys.path());
+    let mut sealed = Server::start_command(&["perf", "server"], &sealed, keys.path());
     let plain = Server::start_command(&["perf", "server"], &options, keys.path());
     let line = sealed.listening["invitation"].as_str().unwrap().to_owned();
     assert!(line.starts_with("anb1:") && line.ends_with(":5201"), "{line}");
@@ -101,6 +101,15 @@ fn a_measurement_is_sealed_on_both_sides_or_on_none() {
         let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
         let bytes = if more == &two[..] { 6_000_000 } else { 2_000_000 };
         assert_eq!(summary["sent"]["bytes"], bytes, "{summary}");
+        // The real address, and nothing about numbers of paths without an uplink.
+        let ended = sealed.line();
+        assert_eq!(ended["event"], "ended");
+        assert!(ended["peer"].as_str().unwrap().starts_with("127.0.0."), "{ended}");
+        let paths = ended["paths"].as_array().unwrap();
+        assert!(
+            paths.len() > 1 && paths.iter().all(|path| path["unverified"].is_null()),
+            "{ended}"
+        );
     }
     perf(&there, &[]).failed_with(1, "the server is sealed: use --sealed");
     perf(&elsewhere, &["--sealed"]).failed_with(1, "no sealed server answers");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anabranch::seal::{Allow, Invitation, PublicKey, Seal, SealHandle, SecretKey};
 use anabranch::{
-    AssociationConfig, Endpoint, ListenOptions, Listener, SCTP_UDP_PORT, VantagePoint,
+    Association, AssociationConfig, Endpoint, ListenOptions, Listener, SCTP_UDP_PORT, VantagePoint,
 };
 use clap::Args;
 
@@ -86,9 +86,15 @@ impl ServerSealOptions {
 }
 
 impl SealedServer {
-    /// Finds the real address of a client by its virtual one.
-    pub(crate) fn real_address(&self) -> impl Fn(IpAddr) -> Option<SocketAddr> + Clone + use<> {
+    /// Finds the real address of the client of an association.
+    pub(crate) fn real_address(
+        &self,
+    ) -> impl Fn(&Association) -> Option<SocketAddr> + Clone + use<> {
         let handle = self.handle.clone();
-        move |ip| handle.paths().into_iter().find(|path| path.address == ip)?.remote
+        move |association| {
+            let known = handle.paths();
+            let real = |ip: IpAddr| known.iter().find(|path| path.address == ip)?.remote;
+            association.statistics().paths.iter().find_map(|path| real(path.remote))
+        }
     }
 }

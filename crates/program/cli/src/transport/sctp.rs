@@ -46,7 +46,7 @@ pub(crate) async fn serve(
     service.listening(transport, port, transport.udp_port(&endpoint), None)?;
     let handle = |association: Association| {
         let peer = primary_address(&association);
-        answer(service.clone(), association, peer)
+        answer(service.clone(), association, peer, false)
     };
     accept_all(&endpoint, listener, &service.interrupt, service.grace, handle).await;
     Ok(())
@@ -66,22 +66,20 @@ async fn serve_sealed(
     let port = service.listen.port;
     service.listening(Transport::SctpUdp, port, Some(endpoint.udp_port()), Some(&identity))?;
     let handle = |association: Association| {
-        let paths = association.statistics().paths;
-        let peer = paths.iter().find_map(|path| real_address(path.remote));
-        let peer = peer.map(|address| address.to_string());
-        answer(service.clone(), association, peer)
+        let peer = real_address(&association).map(|address| address.to_string());
+        answer(service.clone(), association, peer, true)
     };
     accept_all(&endpoint, listener, &service.interrupt, service.grace, handle).await;
     Ok(())
 }
 
-async fn answer(service: Service, association: Association, peer: Option<String>) {
+async fn answer(service: Service, association: Association, peer: Option<String>, sealed: bool) {
     let watch = Watch::accepted(&association);
     let peer = peer.as_deref().unwrap_or("-");
     let (files, options) = (service.files_for(peer), service.options_for(peer));
     let served = serve_connection(association.clone(), files, &options).await;
     let error = end(&association).await.err();
-    let traffic = traffic(&association, &served.streams, watch.stop());
+    let traffic = traffic(&association, &served.streams, watch.stop(), sealed);
     service.ended(peer, error, &traffic);
 }
 
@@ -153,7 +151,8 @@ impl Client {
         };
         // If all files have arrived, the way in which the association ended does not matter.
         let error = ended.err().filter(|_| report.results.iter().any(Result::is_err));
-        let traffic = traffic(&association, &report.streams, watch.stop());
+        let sealed = matches!(self.sockets, Sockets::Sealed(_));
+        let traffic = traffic(&association, &report.streams, watch.stop(), sealed);
         Ok(Delivery { results: report.results, traffic, done, error })
     }
 
@@ -163,11 +162,14 @@ impl Client {
     }
 }
 
-fn traffic(association: &Association, streams: &[StreamTotals], events: Vec<PathEvent>) -> Traffic {
+fn traffic(
+    association: &Association,
+    streams: &[StreamTotals],
+    events: Vec<PathEvent>,
+    sealed: bool,
+) -> Traffic {
     let statistics = association.statistics();
-    Traffic {
-        paths: paths(&statistics),
-        streams: streams.iter().copied().map(Into::into).collect(),
-        events,
-    }
+    let streams = streams.iter().copied().map(Into::into).collect();
+    let traffic = Traffic { paths: paths(&statistics), streams, events };
+    if sealed { traffic.sealed() } else { traffic }
 }
