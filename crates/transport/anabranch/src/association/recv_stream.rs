@@ -224,8 +224,8 @@ impl RecvStream {
     ///
     /// ```
     /// # async fn example(mut recv: anabranch::RecvStream) -> std::io::Result<()> {
-    /// let mut file = tokio::fs::File::create("answer").await?;
-    /// while recv.write_to(&mut file, usize::MAX).await? > 0 {}
+    /// let mut program = tokio::net::TcpStream::connect("127.0.0.1:8080").await?;
+    /// while recv.write_to(&mut program, usize::MAX).await? > 0 {}
     /// # Ok(())
     /// # }
     /// ```
