@@ -10,7 +10,7 @@ use anabranch::RecvStream;
 use common::{Pair, V4, pattern, soon};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Takes at most so many bytes with each call, and none with every third one.
+/// Takes at most `most` bytes with each call, and blocks every third time.
 struct Narrow {
     taken: Vec<u8>,
     most: usize,

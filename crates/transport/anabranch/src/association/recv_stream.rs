@@ -137,10 +137,7 @@ impl RecvStream {
     /// Returns the window of messages that were read completely: a reader that knows where its data ends may not ask
     /// for more for a long time. One that reads on returns a little of it late.
     fn give_back(&mut self, reads_on: bool) {
-        let used = self.unread.take_used();
-        if used.is_nothing() {
-            return;
-        }
+        let Some(used) = self.unread.take_used() else { return };
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
         let _ = self.of.association.read(|state| {
             state.streams.consume(stream, incarnation, used);

@@ -70,15 +70,16 @@ impl Unread {
         self.free();
     }
 
-    /// What was read since the last call.
-    pub(super) fn take_used(&mut self) -> Used {
-        std::mem::take(&mut self.used)
+    /// What was read since the last call, if a message was read to its end. A reader that takes few bytes at a time does
+    /// not return each of them.
+    pub(super) fn take_used(&mut self) -> Option<Used> {
+        (self.used.charge > 0).then(|| std::mem::take(&mut self.used))
     }
 
     /// Takes everything as read.
     pub(super) fn clear(&mut self) -> Used {
         while self.pop().is_some() {}
-        self.take_used()
+        std::mem::take(&mut self.used)
     }
 
     /// A stream that waits for its peer must not have memory for messages.

@@ -28,8 +28,4 @@ impl Used {
         self.bytes += other.bytes;
         self.charge += other.charge;
     }
-
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.bytes == 0 && self.charge == 0
-    }
 }
