@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anabranch::{Association, ConnectOptions, Endpoint};
 use anabranch_http::{Authority, Host};
+use tokio::sync::Semaphore;
 
 use crate::client::ClientOptions;
 use crate::endpoint::{Peer, close};
@@ -13,10 +14,13 @@ use crate::failure::Failure;
 use crate::options::{Transport, refuse};
 use crate::sealed::{SealOptions, Servers, ask};
 
+/// Associations that may ask at the same time whether a silent server is sealed: each has a socket of its own for that.
+const ASKING: usize = 8;
+
 /// What a client connects with.
 #[derive(Clone, Debug)]
 pub(crate) enum Sockets {
-    Plain(Endpoint, Transport),
+    Plain { endpoint: Endpoint, transport: Transport, asking: Arc<Semaphore> },
     Sealed(Arc<Servers>),
 }
 
@@ -30,7 +34,12 @@ impl Sockets {
         seal: Option<&SealOptions>,
     ) -> Result<Self, Failure> {
         let Some(seal) = seal else {
-            return Ok(Self::Plain(client.bind(transport, peer_port, hosts)?, transport));
+            let endpoint = client.bind(transport, peer_port, hosts)?;
+            return Ok(Self::Plain {
+                endpoint,
+                transport,
+                asking: Arc::new(Semaphore::new(ASKING)),
+            });
         };
         let given = [
             (!client.local.is_empty()).then_some("--local"),
@@ -51,8 +60,8 @@ impl Sockets {
     ) -> Result<Association, Failure> {
         let udp_port = authority.udp_port.unwrap_or(options.remote_udp_port);
         options.remote_udp_port = udp_port;
-        let (endpoint, transport) = match self {
-            Self::Plain(endpoint, transport) => (endpoint, *transport),
+        let (endpoint, transport, asking) = match self {
+            Self::Plain { endpoint, transport, asking } => (endpoint, *transport, asking),
             Self::Sealed(servers) => {
                 return servers.associate(authority, &addresses, options, timeout).await;
             }
@@ -64,10 +73,14 @@ impl Sockets {
         if transport != Transport::SctpUdp {
             return connecting.await;
         }
+        // A sealed server does not answer a client without the seal.
+        let sealed = async {
+            let _turn = asking.acquire().await;
+            ask::unexpected_key(&real, None).await
+        };
         tokio::select! {
             connected = connecting => connected,
-            // A sealed server does not answer a client without the seal.
-            _ = ask::unexpected_key(&real, None) => Err(Failure::failed(format!(
+            _ = sealed => Err(Failure::failed(format!(
                 "cannot connect to {authority}: the server is sealed: use --sealed"
             ))),
         }
@@ -76,7 +89,7 @@ impl Sockets {
     /// Shuts down the remaining associations and closes the sockets; then the capture is complete.
     pub(crate) async fn close(&self) {
         match self {
-            Self::Plain(endpoint, _) => close(endpoint).await,
+            Self::Plain { endpoint, .. } => close(endpoint).await,
             Self::Sealed(servers) => servers.close().await,
         }
     }
