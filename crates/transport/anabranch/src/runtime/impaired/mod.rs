@@ -4,11 +4,12 @@ mod socket;
 #[cfg(all(test, feature = "runtime-tokio"))]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Context;
 use std::time::{Duration, SystemTime};
 
@@ -31,7 +32,21 @@ pub struct ImpairedRuntime {
     /// The seed of all links, if the file has none.
     seed: u64,
     origin: Instant,
-    sockets: Mutex<Vec<Weak<Mutex<Links>>>>,
+    sockets: Mutex<Sockets>,
+}
+
+/// The links of each open socket.
+#[derive(Debug, Default)]
+struct Sockets {
+    links: Vec<Weak<Mutex<Links>>>,
+    /// Names of entries whose links are down.
+    down: BTreeSet<String>,
+}
+
+impl Sockets {
+    fn open(&self) -> impl Iterator<Item = Arc<Mutex<Links>>> {
+        self.links.iter().filter_map(Weak::upgrade)
+    }
 }
 
 /// Interval between checks whether all links are empty.
@@ -61,13 +76,29 @@ impl ImpairedRuntime {
 
     /// Statistics of the links of all open sockets so far.
     pub fn links(&self) -> Vec<LinkReport> {
-        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         let mut reports = Vec::new();
-        for links in sockets.iter().filter_map(Weak::upgrade) {
-            let links = links.lock().unwrap_or_else(PoisonError::into_inner);
-            reports.extend(links.reports());
+        for links in self.sockets().open() {
+            reports.extend(lock(&links).reports());
         }
         reports
+    }
+
+    /// Takes the links of all entries with this name down, silently, or up again. Packets in a link that goes down are
+    /// lost. Cuts that the file schedules apply in addition. Returns false if no entry has this name.
+    pub fn set_up(&self, name: &str, up: bool) -> bool {
+        let mut sockets = self.sockets();
+        match up {
+            true => sockets.down.remove(name),
+            false => sockets.down.insert(name.to_owned()),
+        };
+        let elapsed = self.inner.now().saturating_since(self.origin);
+        let now = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        sockets.open().for_each(|links| lock(&links).set_up(now, name, up));
+        self.file.paths.iter().any(|entry| entry.name.as_deref() == Some(name))
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Sockets> {
+        lock(&self.sockets)
     }
 
     /// Waits until all links are empty, at most for `limit`. A process that exits earlier loses the packets
@@ -82,11 +113,7 @@ impl ImpairedRuntime {
     }
 
     fn is_underway(&self) -> bool {
-        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        sockets
-            .iter()
-            .filter_map(Weak::upgrade)
-            .any(|links| links.lock().unwrap_or_else(PoisonError::into_inner).underway())
+        self.sockets().open().any(|links| lock(&links).underway())
     }
 
     /// Wraps a socket with links.
@@ -95,14 +122,19 @@ impl ImpairedRuntime {
         socket: Box<dyn PacketSocket>,
         encapsulation: Encapsulation,
     ) -> Box<dyn PacketSocket> {
-        let links = Links::new(self.file.clone(), self.seed, encapsulation);
+        let mut sockets = self.sockets();
+        let down = sockets.down.clone();
+        let links = Links::new(self.file.clone(), self.seed, encapsulation, down);
         let links = Arc::new(Mutex::new(links));
-        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        sockets.retain(|links| links.strong_count() > 0);
-        sockets.push(Arc::downgrade(&links));
+        sockets.links.retain(|links| links.strong_count() > 0);
+        sockets.links.push(Arc::downgrade(&links));
         let runtime = self.inner.clone();
         Box::new(ImpairedSocket::new(socket, links, runtime, self.origin))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Runtime for ImpairedRuntime {

@@ -1,6 +1,6 @@
 //! A socket whose sent and received packets pass through links.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -86,6 +86,8 @@ pub(super) struct Links {
     file: Arc<ImpairmentFile>,
     seed: u64,
     encapsulation: Encapsulation,
+    /// Names of entries whose links are down.
+    down: BTreeSet<String>,
     paths: BTreeMap<(IpAddr, IpAddr), Path>,
     /// Packets that have left the links and wait for the inner socket.
     unsent: usize,
@@ -122,8 +124,46 @@ enum Offered {
 }
 
 impl Links {
-    pub(super) fn new(file: Arc<ImpairmentFile>, seed: u64, encapsulation: Encapsulation) -> Self {
-        Self { file, seed, encapsulation, paths: BTreeMap::new(), unsent: 0 }
+    pub(super) fn new(
+        file: Arc<ImpairmentFile>,
+        seed: u64,
+        encapsulation: Encapsulation,
+        down: BTreeSet<String>,
+    ) -> Self {
+        Self { file, seed, encapsulation, down, paths: BTreeMap::new(), unsent: 0 }
+    }
+
+    /// Takes the links of the entries with this name up or down.
+    pub(super) fn set_up(&mut self, now: u64, name: &str, up: bool) {
+        match up {
+            true => self.down.remove(name),
+            false => self.down.insert(name.to_owned()),
+        };
+        for (&(local, remote), path) in &mut self.paths {
+            for direction in [Direction::Send, Direction::Receive] {
+                let entry = self.file.find(local, remote, direction);
+                let is_named = entry.is_some_and(|entry| entry.name.as_deref() == Some(name));
+                if let Some(link) = path.link(direction).filter(|_| is_named) {
+                    link.set_up(now, up);
+                }
+            }
+        }
+    }
+
+    /// A new link. The file was validated when it was read, so this cannot fail.
+    fn link(
+        &self,
+        now: u64,
+        local: IpAddr,
+        remote: IpAddr,
+        direction: Direction,
+    ) -> Option<Link<Datagram>> {
+        let mut link = self.file.link(local, remote, direction, self.seed).ok()??;
+        let name = self.file.find(local, remote, direction)?.name.as_deref();
+        if name.is_some_and(|name| self.down.contains(name)) {
+            link.set_up(now, false);
+        }
+        Some(link)
     }
 
     pub(super) fn reports(&self) -> impl Iterator<Item = LinkReport> {
@@ -147,8 +187,7 @@ impl Links {
     ) -> Offered {
         let remote = datagram.there.ip();
         if !self.paths.contains_key(&(local, remote)) && self.paths.len() < MOST_PATHS {
-            // The file was validated when it was read, so this cannot fail.
-            let link = |direction| self.file.link(local, remote, direction, self.seed).ok()?;
+            let link = |direction| self.link(now, local, remote, direction);
             let path = Path { send: link(Direction::Send), receive: link(Direction::Receive) };
             self.paths.insert((local, remote), path);
         }

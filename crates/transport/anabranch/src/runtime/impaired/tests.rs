@@ -182,6 +182,32 @@ async fn a_cut_link_carries_nothing() {
 /// The data in flight needs longer to cross the slow link than a dropped association may lack
 /// progress.
 #[tokio::test]
+async fn links_go_down_and_up_by_name() {
+    let plain = TokioRuntime::current().unwrap();
+    let sender = runtime(
+        "[[path]]\nname = \"x\"\nremote = \"127.0.0.2\"\n[[path]]\nname = \"y\"\ndelay_ms = 0",
+    );
+    assert!(!sender.set_up("z", false), "no entry has this name");
+    let (from, x, y) = (bind(&*sender, 1), bind(&plain, 2), bind(&plain, 3));
+    let send_to_both = async |socket: &dyn PacketSocket, number: u8| {
+        for to in [&x, &y] {
+            assert_eq!(send(socket, to.local_address(), &[number], 1).await.unwrap(), 1);
+        }
+    };
+    send_to_both(&*from, 1).await;
+    assert!(sender.set_up("x", false));
+    send_to_both(&*from, 2).await;
+    // Also for sockets that are bound later.
+    let later = bind(&*sender, 1);
+    send_to_both(&*later, 3).await;
+    assert!(sender.set_up("x", true));
+    send_to_both(&*from, 4).await;
+    send_to_both(&*later, 5).await;
+    assert_eq!(receive(&*x, 3).await, [[1], [4], [5]]);
+    assert_eq!(receive(&*y, 5).await, [[1], [2], [3], [4], [5]]);
+}
+
+#[tokio::test]
 async fn what_a_dropped_association_has_sent_arrives_over_a_slow_link() {
     use crate::{AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid};
     use std::time::Duration;
