@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch::config::MultipathMode;
-use anabranch::seal::{Allow, Invitation, Seal, SecretKey, Token, Uplink};
+use anabranch::seal::{Allow, Invitation, PublicKey, Seal, SecretKey, Token, Uplink};
 use anabranch::{
     Association, AssociationConfig, ConnectOptions, Endpoint, Listener, PathState, PathStatistics,
 };
@@ -146,18 +146,25 @@ struct Setup {
     invitation: Invitation,
     translator: Translator,
     server_seal: anabranch::seal::SealHandle,
+    /// Keys that tokens have admitted.
+    admitted: Arc<Mutex<Vec<PublicKey>>>,
 }
 
 async fn set_up(allow: Allow) -> Setup {
     let secret = SecretKey::generate().unwrap();
     let seal = Seal::listen(secret.clone(), ["127.0.0.1:0".parse().unwrap()]).allow(allow);
+    let admitted = Arc::<Mutex<Vec<_>>>::default();
+    let seal = seal.on_admitted({
+        let admitted = admitted.clone();
+        move |key| admitted.lock().unwrap().push(key)
+    });
     let server_seal = seal.handle();
     let server = Endpoint::builder().seal(seal).bind().unwrap();
     let listener = server.listen(5000, config()).unwrap();
     let real = SocketAddr::from(([127, 0, 0, 1], server.udp_port()));
     let translator = Translator::before(real).await;
     let invitation = Invitation::new(secret.public(), [translator.address]);
-    Setup { server, listener, invitation, translator, server_seal }
+    Setup { server, listener, invitation, translator, server_seal, admitted }
 }
 
 fn client(invitation: &Invitation, secret: SecretKey) -> (Endpoint, anabranch::seal::SealHandle) {
@@ -402,10 +409,14 @@ async fn only_invited_keys_connect() {
     let token = Token::generate().unwrap();
     setup.server_seal.invite(token.clone());
     let invited = setup.invitation.clone().with_token(token);
-    let (client, _) = client(&invited, SecretKey::generate().unwrap());
-    let (near, far) = connect(&setup, &client).await;
+    let guest = SecretKey::generate().unwrap();
+    let (client, _) = client(&invited, guest.clone());
+    let remotes = setup.invitation.key().remotes(5000);
+    let near = client.connect(remotes, ConnectOptions::from(config())).await.unwrap();
+    // Nobody has accepted yet: a server that ends here knows its client when it comes back.
+    assert_eq!(*setup.admitted.lock().unwrap(), [guest.public()]);
+    let far = setup.listener.accept().await.unwrap();
     transfer(&near, &far, 5, |_| {}).await;
-    assert_eq!(setup.server_seal.take_admitted().len(), 1);
     setup.server_seal.allow(secret.public());
     connect(&setup, &stranger).await;
 }

@@ -90,7 +90,8 @@ impl SealHandle {
         }
     }
 
-    /// Admits the key of whoever uses this token first.
+    /// Admits the key of whoever uses this token first. The key stays allowed until the endpoint ends;
+    /// [`Seal::on_admitted`](super::Seal::on_admitted) can store it.
     pub fn invite(&self, token: Token) {
         self.change(Change::Invite(token));
     }
@@ -116,12 +117,6 @@ impl SealHandle {
         if number < PATHS {
             self.change(Change::ReplaceUplink(number, uplink));
         }
-    }
-
-    /// Keys that one-time tokens have admitted since the last call. They stay allowed until the endpoint ends; a program
-    /// that wants more stores them.
-    pub fn take_admitted(&self) -> Vec<PublicKey> {
-        self.bound().map(|bound| bound.lock().engine.take_admitted()).unwrap_or_default()
     }
 
     /// The key of the peer with this virtual address.

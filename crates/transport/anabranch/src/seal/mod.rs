@@ -39,6 +39,7 @@ mod uplink;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 pub use anabranch_seal::{
     Allow, Invitation, KeyFileError, KeyQuestion, KnownServers, KnownServersError, PATHS,
@@ -82,6 +83,16 @@ pub(crate) struct Host {
     pub(crate) token: Option<Token>,
 }
 
+/// Is told the keys that tokens have admitted.
+#[derive(Clone)]
+pub(crate) struct OnAdmitted(pub(crate) Arc<dyn Fn(PublicKey) + Send + Sync>);
+
+impl fmt::Debug for OnAdmitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnAdmitted")
+    }
+}
+
 /// The sealed paths of an endpoint, for [`Builder::seal`](crate::Builder::seal).
 #[derive(Clone, Debug)]
 pub struct Seal {
@@ -89,6 +100,7 @@ pub struct Seal {
     pub(crate) role: Role,
     pub(crate) allow: Allow,
     pub(crate) announces: bool,
+    pub(crate) on_admitted: Option<OnAdmitted>,
     pub(crate) handle: SealHandle,
 }
 
@@ -109,7 +121,7 @@ impl Seal {
 
     fn new(secret: SecretKey, role: Role) -> Self {
         let (allow, handle) = (Allow::nobody(), SealHandle::default());
-        Self { secret, role, allow, announces: false, handle }
+        Self { secret, role, allow, announces: false, on_admitted: None, handle }
     }
 
     /// Adds another server to connect to.
@@ -147,6 +159,16 @@ impl Seal {
     #[must_use]
     pub fn announce(mut self) -> Self {
         self.announces = true;
+        self
+    }
+
+    /// Calls this with each key that a one-time [token](SealHandle::invite) admits, so that a program can store it.
+    ///
+    /// The endpoint calls it before it handles the first packet of that client: a client that has an association is
+    /// stored already. The endpoint waits meanwhile, so the call should be short.
+    #[must_use]
+    pub fn on_admitted(mut self, store: impl Fn(PublicKey) + Send + Sync + 'static) -> Self {
+        self.on_admitted = Some(OnAdmitted(Arc::new(store)));
         self
     }
 

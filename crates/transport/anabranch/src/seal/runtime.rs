@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use super::core::Core;
 use super::socket::SealedSocket;
-use super::{Seal, SetupError};
+use super::{OnAdmitted, Seal, SetupError};
 use crate::runtime::{
     AddressWatch, Binding, Encapsulation, Instant, LocalAddress, PacketSocket, Runtime, Timer,
 };
@@ -20,6 +20,7 @@ use crate::runtime::{
 pub(crate) struct SealedRuntime {
     inner: Arc<dyn Runtime>,
     core: Arc<Mutex<Core>>,
+    on_admitted: Option<OnAdmitted>,
 }
 
 impl SealedRuntime {
@@ -34,7 +35,7 @@ impl SealedRuntime {
         if !seal.handle.attach(&core) {
             return Err(SetupError::Used);
         }
-        Ok(Self { inner, core })
+        Ok(Self { inner, core, on_admitted: seal.on_admitted.clone() })
     }
 }
 
@@ -72,7 +73,8 @@ impl Runtime for SealedRuntime {
         if binding.address.is_ipv4() || binding.encapsulation != Encapsulation::Udp {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(Box::new(SealedSocket::new(self.core.clone(), self.inner.clone())))
+        let (core, runtime) = (self.core.clone(), self.inner.clone());
+        Ok(Box::new(SealedSocket::new(core, runtime, self.on_admitted.clone())))
     }
 
     fn adopt(&self, _: Encapsulation, _: UdpSocket) -> io::Result<Box<dyn PacketSocket>> {

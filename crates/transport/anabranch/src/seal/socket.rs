@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use anabranch_seal::{OVERHEAD, Route, SealError, Sealed};
 use bytes::Bytes;
 
+use super::OnAdmitted;
 use super::core::Core;
 use crate::SCTP_UDP_PORT;
 use crate::runtime::{
@@ -31,6 +32,7 @@ const MOST_ERRORS: usize = 16;
 pub(super) struct SealedSocket {
     core: Arc<Mutex<Core>>,
     runtime: Arc<dyn Runtime>,
+    on_admitted: Option<OnAdmitted>,
     state: Mutex<State>,
 }
 
@@ -45,14 +47,18 @@ struct State {
 }
 
 impl SealedSocket {
-    pub(super) fn new(core: Arc<Mutex<Core>>, runtime: Arc<dyn Runtime>) -> Self {
+    pub(super) fn new(
+        core: Arc<Mutex<Core>>,
+        runtime: Arc<dyn Runtime>,
+        on_admitted: Option<OnAdmitted>,
+    ) -> Self {
         let state = State {
             timer: runtime.clone().timer(),
             sealed: Vec::new(),
             errors: VecDeque::new(),
             turn: 0,
         };
-        Self { core, runtime, state: Mutex::new(state) }
+        Self { core, runtime, on_admitted, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> (MutexGuard<'_, State>, MutexGuard<'_, Core>) {
@@ -108,6 +114,56 @@ impl SealedSocket {
             waker.wake();
         }
         sent.map(|()| packets.len())
+    }
+
+    /// Receives from the real sockets in turn until something is for the endpoint.
+    fn receive(
+        &self,
+        state: &mut State,
+        core: &mut Core,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        for _ in 0..ROUNDS {
+            let now = self.runtime.now();
+            if core.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
+                core.engine.handle_timeout(now);
+            }
+            core.send_transmits();
+            let _ = core.poll_flush(cx);
+            let count = core.sockets.len().max(1);
+            let mut received = false;
+            for offset in 0..count {
+                let index = (state.turn + offset) % count;
+                match self.take_in(core, index, cx, buffers, batches) {
+                    Poll::Pending => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Ready(Ok((count, any))) => {
+                        // Answers of the seal leave before the endpoint looks at the packets.
+                        core.send_transmits();
+                        received = true;
+                        if any {
+                            state.turn = index + 1;
+                            return Poll::Ready(Ok(count));
+                        }
+                    }
+                }
+            }
+            if received {
+                continue;
+            }
+            core.waker = Some(cx.waker().clone());
+            let deadline = core.engine.next_deadline();
+            core.awaited = deadline.unwrap_or(Instant::FAR_FUTURE);
+            let Some(deadline) = deadline else { return Poll::Pending };
+            state.timer.reset(deadline);
+            if state.timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Receives from one real socket, and opens what arrived in place. Returns how many buffers were used, and whether
@@ -211,46 +267,13 @@ impl PacketSocket for SealedSocket {
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>> {
         let (mut state, mut core) = self.lock();
-        let (state, core) = (&mut *state, &mut *core);
-        for _ in 0..ROUNDS {
-            let now = self.runtime.now();
-            if core.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
-                core.engine.handle_timeout(now);
-            }
-            core.send_transmits();
-            let _ = core.poll_flush(cx);
-            let count = core.sockets.len().max(1);
-            let mut received = false;
-            for offset in 0..count {
-                let index = (state.turn + offset) % count;
-                match self.take_in(core, index, cx, buffers, batches) {
-                    Poll::Pending => {}
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Ready(Ok((count, any))) => {
-                        // Answers of the seal leave before the endpoint looks at the packets.
-                        core.send_transmits();
-                        received = true;
-                        if any {
-                            state.turn = index + 1;
-                            return Poll::Ready(Ok(count));
-                        }
-                    }
-                }
-            }
-            if received {
-                continue;
-            }
-            core.waker = Some(cx.waker().clone());
-            let deadline = core.engine.next_deadline();
-            core.awaited = deadline.unwrap_or(Instant::FAR_FUTURE);
-            let Some(deadline) = deadline else { return Poll::Pending };
-            state.timer.reset(deadline);
-            if state.timer.poll(cx).is_pending() {
-                return Poll::Pending;
-            }
+        let received = self.receive(&mut state, &mut core, cx, buffers, batches);
+        let admitted = core.engine.take_admitted();
+        drop((state, core));
+        if let Some(OnAdmitted(store)) = &self.on_admitted {
+            admitted.into_iter().for_each(|key| store(key));
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        received
     }
 
     fn max_segments(&self) -> usize {

@@ -108,7 +108,7 @@ enum Printed<'a> {
 /// What sealed paths need besides the endpoint.
 struct Sealed {
     secret: SecretKey,
-    users: Mutex<Users>,
+    users: Arc<Mutex<Users>>,
     accounts: Arc<Accounts>,
     /// Why the last attempt to save them failed.
     not_saved: Mutex<Option<String>>,
@@ -238,13 +238,18 @@ impl Far {
         let accounts = Arc::new(accounts);
         let seal = Seal::listen(secret.clone(), reach::sockets(&self.listen)?)
             .allow(Allow::Keys(users.keys().collect()));
+        let users = Arc::new(Mutex::new(users));
+        let seal = seal.on_admitted({
+            let users = users.clone();
+            move |key| keep(&users, key)
+        });
         let handle = seal.handle();
         let endpoint = sealed(&self.sctp, seal, VantagePoint::Server)?;
         let listener =
             endpoint.listen(PORT, ListenOptions::from(config)).map_err(Failure::failed)?;
         let sealed = Sealed {
             secret,
-            users: Mutex::new(users),
+            users,
             accounts,
             not_saved: Mutex::default(),
             handle,
@@ -313,17 +318,6 @@ impl Far {
 }
 
 impl Sealed {
-    /// Keeps the keys of near sides that came with an invitation.
-    fn keep_new_users(&self) {
-        let mut users = lock(&self.users);
-        for key in self.handle.take_admitted() {
-            match users.add(key) {
-                Ok(()) => tell_allowed(key),
-                Err(error) => complain(&error),
-            }
-        }
-    }
-
     /// Returns the account of the near side.
     fn opened(&self, association: &Association) -> Arc<Account> {
         let near = association.peer_addresses().first().map(SocketAddr::ip);
@@ -399,6 +393,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Keeps the key of a near side that came with an invitation.
+fn keep(users: &Mutex<Users>, key: PublicKey) {
+    match lock(users).add(key) {
+        Ok(()) => tell_allowed(key),
+        Err(error) => complain(&error),
+    }
+}
+
 fn tell_allowed(key: PublicKey) {
     complain(&format!("{key} may use this gateway from now on"));
 }
@@ -414,10 +416,7 @@ async fn serve_all(
 ) {
     let handle = |association: Association| {
         let account = match sealed {
-            Some(sealed) => {
-                sealed.keep_new_users();
-                sealed.opened(&association)
-            }
+            Some(sealed) => sealed.opened(&association),
             None => Account::unlimited(),
         };
         let (far, sealed, id) = (far.clone(), sealed.cloned(), association.id());
