@@ -16,8 +16,9 @@ use crate::output::{filled, print, printable_json, with_schema};
 /// Serves a page for browsers on this host. It carries the same page of ten progressive JPEGs with the
 /// code that goes on the wire, over links that are as slow, distant and lossy as the sliders say. This
 /// is computed in virtual time, without a network or privileges, and replayed. A second page, cut.html,
-/// has a file on its way over two paths, and buttons that cut them. With --headless the times are
-/// printed, for several loss rates and seeds, or for a cut.
+/// has a file on its way over two paths, and buttons that cut them. A third one, gateway.html, has both sides of
+/// `anabranch gateway` in this process and downloads a file over two slow links, with real packets and the same buttons.
+/// With --headless the times are printed, for several loss rates and seeds, or for a cut.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch demo

@@ -1,4 +1,4 @@
-//! The settings that the links of both pages hold.
+//! The settings that the links of the pages hold.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,9 @@
-//! The demonstration: one page of pictures, carried in different ways, and one file over two paths that are cut.
+//! The demonstration: one page of pictures, carried in different ways; one file over two paths that are cut; and a
+//! download through a real gateway.
 
 mod compute;
 mod cut;
+mod gateway;
 mod link;
 mod serve;
 mod summary;

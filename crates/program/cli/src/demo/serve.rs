@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_http::tcp::TcpServerConnection;
@@ -17,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::cut::reply;
+use super::gateway::{Sessions, is_from_page};
 use super::link::Link;
 use super::summary::summary;
 use super::{Conditions, LOGO, MOST_PICTURES, Outcome, PICTURES, Way};
@@ -37,20 +39,23 @@ pub(crate) async fn serve(address: SocketAddr) -> Result<(), Failure> {
     let address = listener.local_addr().map_err(unable)?;
     print_first(&format!("The demonstration is at http://{address}/ until Ctrl-C\n"))?;
     let options = ServerOptions::default().with_timer(TokioTimer::new());
-    let mut connections = JoinSet::new();
+    let sessions = Arc::new(Sessions::default());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(sessions.clone().tidy());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            Some(_) = connections.join_next() => continue,
+            Some(_) = tasks.join_next() => continue,
             () = interrupt.wait() => return Ok(()),
         };
         match accepted {
             Ok((stream, _)) => {
-                let options = options.clone();
-                connections.spawn(async move {
+                let (options, sessions) = (options.clone(), sessions.clone());
+                tasks.spawn(async move {
                     let Ok(connection) = TcpServerConnection::new(stream) else { return };
+                    let sessions = &*sessions;
                     let service = hyper::service::service_fn(|request| async move {
-                        Ok::<_, Infallible>(answer(&request).await)
+                        Ok::<_, Infallible>(answer(&request, sessions).await)
                     });
                     serve_connection(connection, service, &options).await;
                 });
@@ -61,11 +66,22 @@ pub(crate) async fn serve(address: SocketAddr) -> Result<(), Failure> {
     }
 }
 
-async fn answer<B>(request: &Request<B>) -> Response<Full<Bytes>> {
-    if request.method() != Method::GET {
+async fn answer<B>(request: &Request<B>, sessions: &Sessions) -> Response<Full<Bytes>> {
+    let path = request.uri().path();
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    let changes = matches!(path, "/gateway-start" | "/gateway-set");
+    if request.method() != if changes { Method::POST } else { Method::GET } {
         return response(StatusCode::METHOD_NOT_ALLOWED, "text/plain", Bytes::new());
     }
-    let path = request.uri().path();
+    match path {
+        _ if changes && !is_from_page(request.headers()) => {
+            return response(StatusCode::FORBIDDEN, "text/plain", Bytes::new());
+        }
+        "/gateway-start" => return json(sessions.start(&query).await),
+        "/gateway-set" => return json(sessions.set(&query).await),
+        "/gateway-state" => return json(Ok(sessions.state().await)),
+        _ => {}
+    }
     let found = match path {
         "/" => Some(("text/html", include_bytes!("page/index.html").as_slice())),
         "/page.js" => Some(("text/javascript", include_bytes!("page/page.js").as_slice())),
@@ -74,13 +90,15 @@ async fn answer<B>(request: &Request<B>) -> Response<Full<Bytes>> {
         "/cut.html" => Some(("text/html", include_bytes!("page/cut.html").as_slice())),
         "/cut.css" => Some(("text/css", include_bytes!("page/cut.css").as_slice())),
         "/cut.js" => Some(("text/javascript", include_bytes!("page/cut.js").as_slice())),
+        "/gateway.html" => Some(("text/html", include_bytes!("page/gateway.html").as_slice())),
+        "/gateway.js" => Some(("text/javascript", include_bytes!("page/gateway.js").as_slice())),
+        "/draw.js" => Some(("text/javascript", include_bytes!("page/draw.js").as_slice())),
         "/logo.jpg" => Some(("image/jpeg", LOGO)),
         _ => picture(path).map(|bytes| ("image/jpeg", bytes)),
     };
     if let Some((kind, bytes)) = found {
         return response(StatusCode::OK, kind, Bytes::from_static(bytes));
     }
-    let query = request.uri().query().unwrap_or_default().to_owned();
     // These take milliseconds of pure computation.
     match path {
         "/run" => computed(move || run(&query)).await,
@@ -94,9 +112,12 @@ async fn computed<T: Serialize + Send + 'static>(
     compute: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Response<Full<Bytes>> {
     let computed = tokio::task::spawn_blocking(compute).await;
-    let computed = computed.unwrap_or_else(|_| Err("the computation panicked".to_owned()));
-    let (status, text) = match computed {
-        Ok(run) => (StatusCode::OK, serde_json::to_vec(&run)),
+    json(computed.unwrap_or_else(|_| Err("the computation panicked".to_owned())))
+}
+
+fn json<T: Serialize>(answer: Result<T, String>) -> Response<Full<Bytes>> {
+    let (status, text) = match answer {
+        Ok(answer) => (StatusCode::OK, serde_json::to_vec(&answer)),
         Err(error) => {
             (StatusCode::BAD_REQUEST, serde_json::to_vec(&BTreeMap::from([("error", error)])))
         }

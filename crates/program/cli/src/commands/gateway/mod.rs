@@ -7,6 +7,8 @@ pub(crate) mod reach;
 mod report;
 mod users;
 
+pub(crate) use near::page_token;
+
 use std::time::Duration;
 
 use anabranch::AssociationConfig;
@@ -18,7 +20,7 @@ use crate::failure::Failure;
 use crate::options::SctpOptions;
 
 /// The SCTP port of the far side. Users see the UDP port only.
-const PORT: u16 = 9080;
+pub(crate) const PORT: u16 = 9080;
 
 /// Streams of an association, each for one connection.
 const STREAMS: u16 = 8192;

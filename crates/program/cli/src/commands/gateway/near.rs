@@ -144,7 +144,7 @@ impl Near {
         let interrupt = Interrupt::of_server()?;
         let dial = self.dial()?;
         let listener = bind(self.listen.unwrap_or(PROXY)).await?;
-        let page = Page::new(token()?, Arc::clone(&dial.uplinks));
+        let page = Page::new(page_token()?, Arc::clone(&dial.uplinks));
         let names: Vec<_> = dial.uplinks.states().into_iter().map(|uplink| uplink.name).collect();
         self.tell_listening(listener.local_addr().map_err(Failure::failed)?, &page, &names)?;
         let json = self.json;
@@ -265,7 +265,7 @@ async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// A token for the status page, as text that URLs may have.
-fn token() -> Result<String, Failure> {
+pub(crate) fn page_token() -> Result<String, Failure> {
     let token = Token::generate().map_err(Failure::failed)?;
     Ok(token.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -10,6 +10,7 @@ use anabranch_web::{
 use anabranch::config::{MtuConfig, MultipathMode};
 
 use super::events::{Events, PATHS};
+use crate::demo::link::Link;
 
 /// Queues take packets for this time, and at least [`LEAST_QUEUE`].
 const QUEUE: Duration = Duration::from_millis(100);
@@ -33,6 +34,24 @@ pub(crate) struct PathSettings {
     pub(crate) rate: u64,
     /// Round-trip time without serialization delays.
     pub(crate) rtt: Duration,
+}
+
+impl PathSettings {
+    /// Reads the rate in Mb/s and the round-trip time in milliseconds that these settings of a page have.
+    pub(crate) fn read(page: &Link<'_>, rate: &str, rtt: &str) -> Result<Self, String> {
+        Ok(Self {
+            rate: (page.number(rate, 0.1, 100.0)? * 1e6) as u64,
+            rtt: Duration::from_secs_f64(page.number(rtt, 0.0, 2000.0)? / 1e3),
+        })
+    }
+
+    /// One direction of the path.
+    pub(crate) fn link(&self) -> LinkConfig {
+        let millis = QUEUE.as_millis() as u64;
+        let queue = (self.rate * millis / 1000 / PACKET_BITS).max(LEAST_QUEUE);
+        let queue = QueueLimit::Packets(usize::try_from(queue).unwrap_or(usize::MAX));
+        LinkConfig::new().rate(self.rate).delay(self.rtt / 2).queue(queue)
+    }
 }
 
 /// The file, the paths, the cuts, and the seed.
@@ -114,14 +133,8 @@ impl CutConditions {
     pub(crate) fn download(&self, way: Carried) -> Result<Downloaded, LoadError> {
         let mut paths = Vec::new();
         for (number, path) in self.paths.iter().enumerate() {
-            let millis = QUEUE.as_millis() as u64;
-            let queue = (path.rate * millis / 1000 / PACKET_BITS).max(LEAST_QUEUE);
-            let link = LinkConfig::new()
-                .rate(path.rate)
-                .delay(path.rtt / 2)
-                .queue(QueueLimit::Packets(usize::try_from(queue).unwrap_or(usize::MAX)))
-                .loss(Loss::Uniform(Probability::fraction(self.loss)?));
-            let link = self.events.cut(number, link);
+            let loss = Loss::Uniform(Probability::fraction(self.loss)?);
+            let link = self.events.cut(number, path.link().loss(loss));
             paths.push([link.clone(), link]);
         }
         let download = Download {

@@ -6,5 +6,7 @@ mod headless;
 mod reply;
 mod summary;
 
+pub(crate) use compute::PathSettings;
+pub(crate) use events::PATHS;
 pub(crate) use headless::cut_report;
 pub(crate) use reply::reply;

@@ -91,12 +91,7 @@ fn way(conditions: &CutConditions, outcome: &Outcome) -> Way {
 fn read(query: &str) -> Result<(CutConditions, Vec<Carried>), String> {
     let link = Link::new(query);
     let number = |name, least, most| link.number(name, least, most);
-    let path = |rate, rtt| {
-        Ok::<_, String>(PathSettings {
-            rate: (number(rate, 0.1, 100.0)? * 1e6) as u64,
-            rtt: Duration::from_secs_f64(number(rtt, 0.0, 2000.0)? / 1e3),
-        })
-    };
+    let path = |rate, rtt| PathSettings::read(&link, rate, rtt);
     let conditions = CutConditions {
         bytes: (number("size", 0.1, 50.0)? * 1e6) as usize,
         paths: [path("rate1", "rtt1")?, path("rate2", "rtt2")?],

@@ -3,12 +3,9 @@ const RATES = [0.5, 1, 2, 5, 10, 20, 50, 100];
 const SPEEDS = [0.5, 1, 2, 5];
 const NUMBERS = ['size', 'rtt1', 'rtt2', 'loss', 'seed'];
 const USUAL = { size: '12', rate1: '10', rtt1: '40', rate2: '5', rtt2: '60', loss: '0', seed: '1', show: 'sctp,sctp-both,tcp,http3', events: '', speed: '1' };
-const HEIGHT = 100, WIDTH = 1000;
 // Cuts and repairs in the order of time: { path, at, cut }.
 let events = [];
 let run = null;
-
-const megabytes = bytes => (bytes / 1e6).toFixed(1) + ' MB';
 
 function read(text) {
   return text.split('_').map(word => /^(cut|repair)([12])-([\d.]+)$/.exec(word)).filter(Boolean)
@@ -51,59 +48,18 @@ async function compute(from, goOn) {
   if (goOn) start();
 }
 
-function shape(name, attributes) {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-// The area between two lines of steps, of the heights `low` and `high` in each interval.
-function area(low, high, x, y) {
-  let there = '', back = '';
-  high.forEach((top, i) => {
-    const [left, right] = [x(i), x(i + 1)].map(at => at.toFixed(2));
-    there += `L${left} ${y(top)}L${right} ${y(top)}`;
-    back = `L${right} ${y(low[i])}L${left} ${y(low[i])}` + back;
-  });
-  return there ? `M${x(0)} ${y(0)}${there}${back}Z` : '';
-}
-
-// Periods in which a path is down, in the whole replay.
-function outages() {
-  const down = {}, periods = [];
-  for (const { path, at, cut } of events) {
-    if (cut) down[path] = at;
-    else { periods.push([down[path], at]); delete down[path]; }
-  }
-  return periods.concat(Object.values(down).map(at => [at, end]));
-}
-
 function chart(way, number) {
   const s = settings(), most = (Number(s.rate1) + Number(s.rate2)) * 1e6 / 8 * run.interval_s;
-  const x = interval => WIDTH * interval * run.interval_s / end;
-  const y = bytes => (HEIGHT * (1 - Math.min(1, bytes / most))).toFixed(2);
-  const svg = shape('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+  const svg = canvas();
   const clip = shape('rect', { x: 0, y: 0, width: 0, height: HEIGHT });
   const shown = shape('clipPath', { id: 'shown' + number });
   shown.append(clip);
   const inside = shape('g', { 'clip-path': `url(#shown${number})` });
-  for (const [from, to] of outages()) {
-    inside.append(shape('rect', { class: 'shade', x: WIDTH * from / end, y: 0, width: WIDTH * Math.max(0, to - from) / end, height: HEIGHT }));
-  }
-  const length = Math.max(...way.carried.map(path => path.length));
-  let low = Array(length).fill(0);
-  way.carried.forEach((path, i) => {
-    const high = low.map((bytes, at) => bytes + (path[at] ?? 0));
-    inside.append(shape('path', { class: 'path' + (i + 1), d: area(low, high, x, y) }));
-    low = high;
-  });
-  for (const { at } of events) inside.append(shape('line', { class: 'cut', x1: WIDTH * at / end, x2: WIDTH * at / end, y1: 0, y2: HEIGHT }));
+  inside.append(...plot(way.carried, { events, end, interval: run.interval_s, most }));
   const cursor = shape('line', { class: 'now', y1: 0, y2: HEIGHT });
   svg.append(shown, inside, cursor);
-  const texts = ['0 s', `height: ${Number(s.rate1) + Number(s.rate2)} Mb/s`, end.toFixed(1) + ' s'];
-  const axis = element('div', { className: 'axis' }, ...texts.map(textContent => element('span', { textContent })));
-  axis.setAttribute('aria-hidden', 'true');
-  return { clip, cursor, drawn: element('div', { className: 'chart' }, svg, axis) };
+  const height = `height: ${Number(s.rate1) + Number(s.rate2)} Mb/s`;
+  return { clip, cursor, drawn: element('div', { className: 'chart' }, svg, axis('0 s', height, end.toFixed(1) + ' s')) };
 }
 
 function show() {

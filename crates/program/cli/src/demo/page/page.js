@@ -1,6 +1,6 @@
 'use strict';
-// What both pages share: settings, the computation, and the time. A page's own script has `settings`, `label` and `seek`.
-const $ = id => document.getElementById(id);
+// What pages that replay share: settings, the computation, and the time. A page's own script has `settings`, `label` and
+// `seek`.
 const form = $('settings');
 let panes = [], end = 1, now = 0, playing = null, asked = 0;
 
@@ -45,12 +45,6 @@ async function ask(path, prepare = async () => {}) {
     return null;
   }
   return turn === asked ? answer : null;
-}
-
-function element(name, properties, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
 }
 
 // Sets the time, and shows it.
