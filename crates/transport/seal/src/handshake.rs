@@ -122,6 +122,11 @@ pub(crate) fn address_proof(cookie: &Mac, key_proof: &Mac) -> Mac {
     std::array::from_fn(|index| tag.as_ref()[index])
 }
 
+/// Whether a hello claims to prove its address.
+pub(crate) fn has_address_proof(hello: &[u8]) -> bool {
+    hello.get(ADDRESS_PROOF..KEY_PROOF).is_some_and(|proof| proof != [0; MAC])
+}
+
 /// The initiator's side of one handshake.
 pub(crate) struct Attempt {
     noise: Initiator,

@@ -8,6 +8,7 @@ use ring::hmac::{HMAC_SHA256, Key, sign};
 use subtle::ConstantTimeEq;
 
 use crate::handshake::{Hello, MAC, Mac, address_proof};
+use crate::meter::{Meter, Rate};
 use crate::random::Random;
 
 /// How long a secret for cookies is used. The one before remains valid for as long.
@@ -19,39 +20,6 @@ const UNPROVED: Rate = Rate { interval: Duration::from_millis(20), burst: 32 };
 
 /// Handshakes with one: 200 a second.
 const PROVED: Rate = Rate { interval: Duration::from_millis(5), burst: 64 };
-
-/// A rate with a burst.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    interval: Duration,
-    burst: u32,
-}
-
-/// Counts against a [`Rate`]: the time up to which the past arrivals fill it.
-#[derive(Clone, Copy, Debug)]
-struct Meter {
-    rate: Rate,
-    filled_until: Instant,
-}
-
-impl Meter {
-    fn new(rate: Rate) -> Self {
-        Self { rate, filled_until: Instant::ZERO }
-    }
-
-    /// Whether one more is allowed, which then counts.
-    fn take(&mut self, now: Instant) -> bool {
-        let Rate { interval, burst } = self.rate;
-        // If the clock has gone back, it must not stay full until the old time comes again.
-        self.filled_until = self.filled_until.min(now + interval * burst);
-        let most = interval * (burst - 1);
-        if self.filled_until.saturating_since(now) > most {
-            return false;
-        }
-        self.filled_until = self.filled_until.max(now) + interval;
-        true
-    }
-}
 
 /// What to do with a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +45,8 @@ impl Limit {
         Self {
             secrets: [random.array(), random.array()],
             changed: Instant::ZERO,
-            unproved: Meter::new(UNPROVED),
-            proved: Meter::new(PROVED),
+            unproved: Meter::EMPTY,
+            proved: Meter::EMPTY,
         }
     }
 
@@ -99,9 +67,14 @@ impl Limit {
             address_proof(cookie, &hello.key_proof).ct_eq(&hello.address_proof).into()
         };
         if cookies.iter().any(proves) {
-            return if self.proved.take(now) { Admission::Admit } else { Admission::Drop };
+            let admitted = self.proved.take(PROVED, now);
+            return if admitted { Admission::Admit } else { Admission::Drop };
         }
-        if self.unproved.take(now) { Admission::Admit } else { Admission::Prove(cookies[0]) }
+        if self.unproved.take(UNPROVED, now) {
+            Admission::Admit
+        } else {
+            Admission::Prove(cookies[0])
+        }
     }
 }
 
@@ -127,20 +100,6 @@ mod tests {
     use super::*;
     use crate::handshake::{Attempt, Offer};
     use crate::keys::SecretKey;
-
-    #[test]
-    fn a_meter_allows_a_burst_and_then_a_rate() {
-        let mut meter = Meter::new(UNPROVED);
-        let mut count =
-            |now| std::iter::repeat_with(|| meter.take(now)).take_while(|ok| *ok).count();
-        assert_eq!(count(Instant::ZERO), 32);
-        assert_eq!(count(Instant::from_millis(20)), 1);
-        assert_eq!(count(Instant::from_millis(60)), 2);
-        assert_eq!(count(Instant::from_secs(100)), 32);
-        // The clock goes back.
-        assert_eq!(count(Instant::from_secs(50)), 0);
-        assert_eq!(count(Instant::from_secs(50) + UNPROVED.interval * 3), 3);
-    }
 
     #[test]
     fn many_strangers_must_prove_their_address() {

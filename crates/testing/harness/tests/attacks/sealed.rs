@@ -21,6 +21,8 @@ pub(crate) fn all() -> Vec<Attack> {
         with_a_forbidden_key(),
         repeated_hello(),
         endpoints_of_one_key(),
+        hellos_in_a_second(1),
+        hellos_in_a_second(200_000),
         questions(),
         unsent_answers(),
         flood_during_a_session(),
@@ -186,6 +188,27 @@ fn connect(client: &mut Endpoint, server: &mut Endpoint, now: Instant, outside: 
     }
 }
 
+/// A flood of hellos, each of which would get a cookie of its own.
+fn hellos_in_a_second(addresses: u32) -> Attack {
+    let mut server = server(Allow::nobody());
+    let hellos: Vec<_> = (0..100).map(|seed| hello(&mut client(1, seed), after(0))).collect();
+    let (mut memory, mut sent) = (Memory::now(), Sent::default());
+    for (number, hello) in (0..200_000).zip(hellos.iter().cycle()) {
+        let now = after(0) + Duration::from_micros(5) * number;
+        open(&mut server, now, &from(number % addresses), hello);
+        sent.take(&mut server);
+        memory.grown();
+    }
+    let (bound, name) = match addresses {
+        // Those of an address, and those of an address and a port: 50 a second and a burst of 32.
+        1 => (2 * (50 + 32), "200,000 hellos in a second from one address"),
+        _ => (2 * 256 * (50 + 32), "200,000 hellos in a second from as many addresses"),
+    };
+    let figures =
+        [figure("packets sent", bound, sent.packets), figure("bytes held", 8192, memory.most())];
+    attack(name, figures)
+}
+
 fn questions() -> Attack {
     let mut server = server(Allow::Any);
     server.announce();
@@ -199,7 +222,7 @@ fn questions() -> Attack {
     let figures = [
         figure("packets sent", 100_000, sent.packets),
         figure("bytes in each", 56, sent.longest),
-        figure("bytes held", 4096, memory.most()),
+        figure("bytes held", 8192, memory.most()),
     ];
     attack("100,000 questions of 64 bytes to a server that announces its key", figures)
 }

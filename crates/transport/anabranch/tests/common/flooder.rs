@@ -12,7 +12,7 @@ use anabranch_wire::{Header, PacketWriter, kind};
 use crate::common::{PORT, Pair, pattern};
 
 /// Number of different packets in a flood.
-const PACKETS: u32 = 1024;
+pub(crate) const PACKETS: u32 = 1024;
 
 /// The packets of a flood.
 #[derive(Clone, Copy, Debug)]
@@ -85,13 +85,25 @@ impl Flooder {
         peer_port: u16,
         rate: Option<u32>,
     ) -> Self {
-        let packets: Vec<_> = (0..PACKETS).map(|n| packet(flood, n, peer_port)).collect();
-        let socket = UdpSocket::bind((to.0, 0)).unwrap();
+        let packets = (0..PACKETS).map(|n| packet(flood, n, peer_port)).collect();
+        Self::with(packets, to, &[to.0], rate)
+    }
+
+    /// Floods an address with these packets in turn, for ever, from these addresses in turn.
+    pub(crate) fn with(
+        packets: Vec<Vec<u8>>,
+        to: (IpAddr, u16),
+        from: &[IpAddr],
+        rate: Option<u32>,
+    ) -> Self {
+        let bind = |from: &IpAddr| UdpSocket::bind((*from, 0)).unwrap();
+        let sockets: Vec<_> = from.iter().map(bind).collect();
         let (sent, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (counter, stopped) = (sent.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
             let begun = Instant::now();
-            for (number, packet) in (0_u32..).zip(packets.iter().cycle()) {
+            let packets = packets.iter().cycle().zip(sockets.iter().cycle());
+            for (number, (packet, socket)) in (0_u32..).zip(packets) {
                 let due = rate.map(|rate| Duration::from_secs(1) * number / rate);
                 while due.is_some_and(|due| begun.elapsed() < due) {
                     std::thread::yield_now();

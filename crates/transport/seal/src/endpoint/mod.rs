@@ -25,6 +25,7 @@ use crate::keys::{PublicKey, SecretKey};
 use crate::limit::Limit;
 use crate::random::Random;
 use crate::session::KeyLife;
+use crate::strangers::Strangers;
 use crate::token::Token;
 use crate::virtual_network::VirtualNetwork;
 use crate::{PATHS, Route};
@@ -125,6 +126,7 @@ pub struct Endpoint {
     /// Keys that were admitted by a token and not reported yet.
     admitted: Vec<PublicKey>,
     limit: Limit,
+    strangers: Strangers,
     life: KeyLife,
     /// This side gives its public key to anyone who asks.
     announces: bool,
@@ -163,6 +165,7 @@ impl Endpoint {
             instance,
             fast_aes: crate::record::has_fast_aes(),
             limit: Limit::new(&mut random),
+            strangers: Strangers::new(&mut random),
             life: KeyLife::default(),
             random,
             announces: false,

@@ -7,7 +7,7 @@ use anabranch_units::Instant;
 use super::Endpoint;
 use super::peer::{Pending, Side};
 use crate::control::{Message, decode, encode};
-use crate::handshake::Packet;
+use crate::handshake::{Packet, has_address_proof};
 use crate::record::{Header, Kind, OVERHEAD};
 use crate::virtual_network::VirtualNetwork;
 use crate::{PATHS, Route, question};
@@ -73,7 +73,12 @@ impl Endpoint {
         let Some(datagram) = buffer.get(begin..) else { return };
         if let Some(packet) = Packet::of(datagram) {
             match packet {
-                Packet::Hello => self.handle_hello(now, route, datagram),
+                Packet::Hello => {
+                    let proves = has_address_proof(datagram);
+                    if self.listens() && self.strangers.hears(now, route.remote, proves) {
+                        self.handle_hello(now, route, datagram);
+                    }
+                }
                 Packet::Welcome(word) => self.handle_welcome(now, route, word, datagram),
                 Packet::Cookie(word) => self.handle_cookie(now, word, datagram),
             }
@@ -82,7 +87,10 @@ impl Endpoint {
         if self.announces
             && let Some(answer) = question::answer(datagram, &self.secret.public())
         {
-            return self.transmit(route.clone(), answer);
+            if self.strangers.hears(now, route.remote, false) {
+                self.transmit(route.clone(), answer);
+            }
+            return;
         }
         let bytes = datagram.len();
         let Some(header) = Header::decode(datagram) else { return };

@@ -32,9 +32,6 @@ impl Endpoint {
     /// Handles a hello. Nobody gets an answer who does not know this side's public key, or whose own key is not
     /// allowed.
     pub(super) fn handle_hello(&mut self, now: Instant, route: &Route, packet: &[u8]) {
-        if !self.listens() {
-            return;
-        }
         let Some(hello) = Hello::read(packet, &self.secret.public()) else { return };
         if self.repeat_welcome(route, &hello) {
             return;
