@@ -253,6 +253,42 @@ int anabranch_endpoint_associations(const anabranch_endpoint *endpoint);
 int anabranch_endpoint_wait_idle(const anabranch_endpoint *endpoint, int milliseconds);
 int anabranch_endpoint_socket(const anabranch_endpoint *endpoint, int domain, int type);
 
+/* Endpoints with sealed paths (docs/sealed.md): everything is encrypted, and each uplink of a client is a path, also
+ * behind address translators. Their addresses are virtual ones of IPv6, so their sockets are of AF_INET6. `key_file` has
+ * the secret key, and is made if it is missing. On failure they return NULL and write a text of at most len - 1 bytes to
+ * `reason`, unless that is null.
+ *
+ * A server listens on real addresses with their UDP ports: 0 is a free one, and count 0 means port 9899 of all addresses.
+ * ANABRANCH_SEALED_ANYONE in `flags` lets everyone connect who knows its public key.
+ *
+ * A client has the server's invitation, a line. `uplinks` names interfaces or local addresses, "wlan0,10.0.0.1"; null
+ * leaves the choice to the system's routes. */
+#define ANABRANCH_SEALED_ANYONE 1
+anabranch_endpoint *anabranch_endpoint_sealed_server(const struct sockaddr *addresses, int count, const char *key_file,
+                                                     int flags, char *reason, size_t len);
+anabranch_endpoint *anabranch_endpoint_sealed_client(const char *line, const char *key_file, const char *uplinks,
+                                                     char *reason, size_t len);
+
+/* Server: lets the client with this public key connect, or no longer. A program that wants to know its clients again
+ * after a restart stores their keys. */
+int anabranch_endpoint_allow(const anabranch_endpoint *endpoint, const char *key);
+int anabranch_endpoint_revoke(const anabranch_endpoint *endpoint, const char *key);
+
+/* Server: writes an invitation with the addresses under which clients reach it; count 0 means those that it listens on.
+ * ANABRANCH_INVITE_ONCE in `flags` admits whoever uses the line first. Returns the length; ERANGE: it does not fit. */
+#define ANABRANCH_INVITE_ONCE 1
+int anabranch_endpoint_invite(const anabranch_endpoint *endpoint, const struct sockaddr *addresses, int count, int flags,
+                              char *line, size_t len);
+
+/* Client: the server's addresses with this SCTP port (host byte order), for anabranch_sctp_connectx. Returns how many;
+ * anabranch_sctp_freepaddrs frees them. */
+int anabranch_endpoint_remotes(const anabranch_endpoint *endpoint, uint16_t port, struct sockaddr **addresses);
+
+/* Writes the public key of the peer with this address (getpeername), or with NULL this endpoint's own. Returns its length;
+ * ERANGE: it does not fit; EADDRNOTAVAIL: no peer has the address. */
+int anabranch_endpoint_key(const anabranch_endpoint *endpoint, const struct sockaddr *address, socklen_t len, char *key,
+                           size_t size);
+
 /* Waits until the data that closed sockets sent is delivered, then closes the shared endpoints.
  * Gives up after this many milliseconds without progress; a negative number waits forever. Without
  * this call, associations end with the program. */

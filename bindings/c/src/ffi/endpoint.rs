@@ -8,6 +8,7 @@ use std::time::Duration;
 use anabranch_sockets::{Binding, Lease, Local, Socket};
 use libc::{c_int, sockaddr};
 
+use super::sealed::Sealed;
 use super::{guard, socket};
 use crate::address;
 use crate::errno::Errno;
@@ -17,7 +18,8 @@ use crate::world;
 #[derive(Debug)]
 #[allow(non_camel_case_types, reason = "C's name")]
 pub struct anabranch_endpoint {
-    endpoint: Arc<Lease>,
+    pub(super) endpoint: Arc<Lease>,
+    pub(super) sealed: Option<Sealed>,
 }
 
 /// Opens an endpoint on `count` local addresses, or if `count` is 0, on all addresses of the host. Their
@@ -47,7 +49,7 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
         };
         let binding = Binding { addresses: local, udp_port, ..Binding::default() };
         let endpoint = world::host()?.own_endpoint(&binding)?;
-        Ok(Box::into_raw(Box::new(anabranch_endpoint { endpoint })))
+        Ok(Box::into_raw(Box::new(anabranch_endpoint { endpoint, sealed: None })))
     })
 }
 
@@ -63,7 +65,7 @@ pub unsafe extern "C" fn anabranch_endpoint_free(endpoint: *mut anabranch_endpoi
             return Ok(());
         }
         // SAFETY: the caller's promise; it came from a box.
-        let endpoint = unsafe { Box::from_raw(endpoint) }.endpoint;
+        let anabranch_endpoint { endpoint, .. } = *unsafe { Box::from_raw(endpoint) };
         if world::started_host().is_some_and(|host| host.has(&endpoint)) {
             endpoint.let_go();
         } else {

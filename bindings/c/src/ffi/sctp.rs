@@ -169,7 +169,10 @@ pub unsafe extern "C" fn anabranch_sctp_sendx(
 ///
 /// # Safety
 /// `list` is null or valid.
-unsafe fn give(addresses: &[SocketAddr], list: *mut *mut sockaddr) -> Result<c_int, Errno> {
+pub(super) unsafe fn give(
+    addresses: &[SocketAddr],
+    list: *mut *mut sockaddr,
+) -> Result<c_int, Errno> {
     if list.is_null() {
         return Err(Errno::EFAULT);
     }

@@ -185,15 +185,6 @@ impl List {
     fn find(&mut self, number: u64) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|entry| entry.number == number)
     }
-
-    /// Adds an endpoint. Returns its number.
-    fn add(&mut self, binding: Option<Binding>, endpoint: Endpoint) -> u64 {
-        self.latest += 1;
-        let number = self.latest;
-        let (closing, lease) = (false, Weak::new());
-        self.entries.push(Entry { number, binding, endpoint, lease, closing });
-        number
-    }
 }
 
 impl Endpoints {
@@ -215,11 +206,11 @@ impl Endpoints {
     ) -> Result<Arc<Lease>, Error> {
         this.open(reactor, binding, |list| {
             let usable = |entry: &&mut Entry| !entry.closing && entry.is_bound_to(binding);
-            let number = match list.entries.iter_mut().find(usable) {
-                Some(entry) => entry.number,
-                None => list.add(Some(binding.clone()), binding.open(reactor, &*this.hooks)?),
-            };
-            this.lease(reactor, list, number)
+            if let Some(entry) = list.entries.iter_mut().find(usable) {
+                return Ok(this.lease(reactor, entry));
+            }
+            let endpoint = binding.open(reactor, &*this.hooks)?;
+            Ok(this.add(reactor, list, Some(binding.clone()), endpoint))
         })
     }
 
@@ -230,28 +221,50 @@ impl Endpoints {
         binding: &Binding,
     ) -> Result<Arc<Lease>, Error> {
         this.open(reactor, binding, |list| {
-            let number = list.add(None, binding.open(reactor, &*this.hooks)?);
-            this.lease(reactor, list, number)
+            let endpoint = binding.open(reactor, &*this.hooks)?;
+            Ok(this.add(reactor, list, None, endpoint))
         })
+    }
+
+    /// Opens an endpoint with sealed paths, which other bindings do not share.
+    #[cfg(feature = "seal")]
+    pub(crate) fn sealed(
+        this: &Arc<Self>,
+        reactor: &Arc<Reactor>,
+        seal: anabranch::seal::Seal,
+    ) -> Result<Arc<Lease>, anabranch::BindError> {
+        let builder = Endpoint::builder().config(this.hooks.config()).runtime(reactor.runtime());
+        let endpoint = this.hooks.bind(builder.seal(seal))?;
+        Ok(this.add(reactor, &mut lock(&this.list), None, endpoint))
+    }
+
+    /// Adds an endpoint to the list.
+    fn add(
+        self: &Arc<Self>,
+        reactor: &Arc<Reactor>,
+        list: &mut List,
+        binding: Option<Binding>,
+        endpoint: Endpoint,
+    ) -> Arc<Lease> {
+        list.latest += 1;
+        let (number, closing, lease) = (list.latest, false, Weak::new());
+        let mut entry = Entry { number, binding, endpoint, lease, closing };
+        let lease = self.lease(reactor, &mut entry);
+        list.entries.push(entry);
+        lease
     }
 
     /// The lease of an endpoint, or a new one if the last was dropped. An endpoint without a lease is still
     /// delivering data of closed sockets.
-    fn lease(
-        self: &Arc<Self>,
-        reactor: &Arc<Reactor>,
-        list: &mut List,
-        number: u64,
-    ) -> Result<Arc<Lease>, Error> {
-        let entry = list.find(number).ok_or(Error::Io)?;
+    fn lease(self: &Arc<Self>, reactor: &Arc<Reactor>, entry: &mut Entry) -> Arc<Lease> {
         if let Some(lease) = entry.lease.upgrade() {
-            return Ok(lease);
+            return lease;
         }
-        let (reactor, endpoints) = (reactor.clone(), self.clone());
+        let (reactor, endpoints, number) = (reactor.clone(), self.clone(), entry.number);
         let (shared, endpoint) = (entry.binding.is_some(), entry.endpoint.clone());
         let lease = Arc::new(Lease { reactor, endpoints, number, shared, endpoint });
         entry.lease = Arc::downgrade(&lease);
-        Ok(lease)
+        lease
     }
 
     /// Opens an endpoint with `try_open`. If unused endpoints still hold its UDP port, waits for them to close

@@ -1,5 +1,7 @@
 //! Converts errors of the library to errors of socket calls.
 
+#[cfg(feature = "seal")]
+use anabranch::seal::SetupError;
 use anabranch::{AssociationError, BindError, ConnectError, ListenError, SendErrorReason};
 
 use crate::error::Error;
@@ -10,6 +12,11 @@ impl From<BindError> for Error {
             BindError::Socket { source, .. } | BindError::Raw { source, .. } => source.into(),
             BindError::Interfaces(source) | BindError::Opened(source) => source.into(),
             BindError::Fixed => Self::NotSupported,
+            #[cfg(feature = "seal")]
+            BindError::Seal(error) => match error {
+                SetupError::Socket { source, .. } | SetupError::Uplinks(source) => source.into(),
+                _ => Self::Invalid,
+            },
             BindError::NoAddress => Self::AddressNotAvailable,
             BindError::DuplicateAddress(_) => Self::Invalid,
             _ => Self::Io,

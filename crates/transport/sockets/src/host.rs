@@ -94,6 +94,18 @@ impl Host {
         Endpoints::own(&self.endpoints, &self.reactor, binding)
     }
 
+    /// Opens an endpoint with sealed paths. Only sockets opened on it use it, and its addresses are virtual ones of IPv6.
+    ///
+    /// # Errors
+    /// As [`Builder::bind`](anabranch::Builder::bind).
+    #[cfg(feature = "seal")]
+    pub fn sealed_endpoint(
+        &self,
+        seal: anabranch::seal::Seal,
+    ) -> Result<Arc<Lease>, anabranch::BindError> {
+        Endpoints::sealed(&self.endpoints, &self.reactor, seal)
+    }
+
     /// Whether an endpoint is on this host.
     #[must_use]
     pub fn has(&self, lease: &Lease) -> bool {

@@ -8,7 +8,7 @@ use libc::c_int;
 use super::{parse, text};
 use crate::abi::{self, NamedOption};
 use crate::errno::Errno;
-use crate::ffi::done;
+use crate::ffi::{done, tell};
 use crate::world::find;
 
 pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
@@ -37,15 +37,9 @@ pub unsafe extern "C" fn anabranch_set_options(
         // SAFETY: not null, and the caller's promise.
         let list = unsafe { CStr::from_ptr(list) }.to_str().map_err(|_| Errno::EINVAL)?;
         let result = socket.set_options(list);
-        if !reason.is_null() && len > 0 {
-            let text = result.as_ref().err().map_or("", |refused| refused.reason.as_str());
-            let count = text.len().min(len - 1);
-            // SAFETY: not null, and there is room for that many bytes and a 0.
-            unsafe {
-                std::ptr::copy_nonoverlapping(text.as_ptr(), reason.cast(), count);
-                reason.add(count).write(0);
-            }
-        }
+        let text = result.as_ref().err().map_or("", |refused| refused.reason.as_str());
+        // SAFETY: the caller's promise.
+        unsafe { tell(text, reason, len) };
         result.map_err(|refused| refused.error.into())
     })
 }
