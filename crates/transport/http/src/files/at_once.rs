@@ -32,15 +32,36 @@ fn within(root: &Dir, path: &Path, flags: rustix::fs::OFlags) -> Option<File> {
     opened.ok().map(File::from)
 }
 
-/// Reads at most `most` bytes from `offset`, if they are in memory. `None` means: read them in the usual way.
+/// Why a piece cannot be read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    /// It is not in memory, or there is an error.
+    Absent,
+    /// The file system cannot tell, such as the overlays of containers.
+    Unknown,
+}
+
+/// Reads at most `most` bytes from `offset`, if they are in memory. An error means: read them in the usual way.
 #[cfg(target_os = "linux")]
-pub(super) fn read(file: &File, offset: u64, most: usize) -> Option<Bytes> {
-    use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
+pub(super) fn read(file: &File, offset: u64, most: usize) -> Result<Bytes, Elsewhere> {
+    use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
     let mut piece = vec![0; most];
-    let into = &mut [IoSliceMut::new(&mut piece)];
-    let count = preadv2(file, into, offset, ReadWriteFlags::NOWAIT).ok()?;
+    let mut read = |flags| preadv2(file, &mut [IoSliceMut::new(&mut piece)], offset, flags);
+    let count = match read(ReadWriteFlags::NOWAIT) {
+        Err(Errno::OPNOTSUPP) if is_in_memory(file) => read(ReadWriteFlags::empty()),
+        Err(Errno::OPNOTSUPP) => return Err(Elsewhere::Unknown),
+        read => read,
+    };
+    let count = count.ok().filter(|count| *count > 0).ok_or(Elsewhere::Absent)?;
     piece.truncate(count);
-    (count > 0).then(|| piece.into())
+    Ok(piece.into())
+}
+
+/// Whether the file's system is in memory as a whole: tmpfs or ramfs.
+#[cfg(target_os = "linux")]
+fn is_in_memory(file: &File) -> bool {
+    const KINDS: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+    rustix::fs::fstatfs(file).is_ok_and(|system| KINDS.contains(&(system.f_type as u32)))
 }
 
 /// Not available on other systems.
@@ -57,8 +78,8 @@ pub(super) fn open(_: &Dir, _: &Path) -> Option<File> {
 
 /// Not available on other systems.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn read(_: &File, _: u64, _: usize) -> Option<Bytes> {
-    None
+pub(super) fn read(_: &File, _: u64, _: usize) -> Result<Bytes, Elsewhere> {
+    Err(Elsewhere::Unknown)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -90,10 +111,21 @@ mod tests {
             let Some(seen) = look(&root, Path::new(name)) else { continue };
             assert_eq!(seen.len(), 10);
             let file = open(&root, Path::new(name)).unwrap();
-            let Some(piece) = read(&file, 0, 4) else { continue };
+            let Ok(piece) = read(&file, 0, 4) else { continue };
             assert_eq!(piece, "0123");
             assert_eq!(read(&file, 4, 100).unwrap(), "456789");
-            assert_eq!(read(&file, 10, 100), None, "the end is left to the usual way");
+            let end = read(&file, 10, 100);
+            assert_eq!(end, Err(Elsewhere::Absent), "the end is left to the usual way");
+        }
+    }
+
+    #[test]
+    fn files_in_memory_are_read() {
+        let memory = Path::new("/dev/shm");
+        let Ok(mut file) = tempfile::tempfile_in(memory) else { return };
+        std::io::Write::write_all(&mut file, b"0123456789").unwrap();
+        if is_in_memory(&file) {
+            assert_eq!(read(&file, 4, 100).unwrap(), "456789");
         }
     }
 }

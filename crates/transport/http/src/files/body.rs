@@ -9,11 +9,14 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-use super::at_once;
+use super::at_once::{self, Elsewhere};
 
 /// Bytes per read of a file. The transport queues a few pieces for each stream, so this determines the memory per
-/// active stream; larger pieces do not make reading faster.
+/// active stream; larger pieces do not make reading at once faster.
 const PIECE: u64 = 64 << 10;
+
+/// The same where each read needs another thread although the file may be in memory: fewer threads are woken.
+const FAR_PIECE: u64 = 256 << 10;
 
 /// The body of an answer of [`Files`](super::Files).
 #[derive(Debug)]
@@ -53,7 +56,7 @@ impl FileBody {
         if len == 0 {
             return Ok(Self::empty());
         }
-        let (file, piece) = read(file, start, len)?;
+        let (file, piece) = read(file, start, len.min(PIECE))?;
         Ok(Self { remaining: len, offset: start, source: Source::Ready(piece, file) })
     }
 
@@ -78,9 +81,8 @@ impl FileBody {
     }
 }
 
-/// Reads the piece at `offset`, at most `limit` bytes.
-fn read(mut file: File, offset: u64, limit: u64) -> io::Result<(File, Bytes)> {
-    let want = limit.min(PIECE);
+/// Reads the piece at `offset`, at most `want` bytes.
+fn read(mut file: File, offset: u64, want: u64) -> io::Result<(File, Bytes)> {
     let mut piece = Vec::with_capacity(usize::try_from(want).unwrap_or(0));
     file.seek(SeekFrom::Start(offset))?;
     (&file).take(want).read_to_end(&mut piece)?;
@@ -111,10 +113,12 @@ impl Body for FileBody {
                 Source::Idle(file) => {
                     let (offset, limit) = (this.offset, this.remaining);
                     let most = usize::try_from(limit.min(PIECE)).unwrap_or(0);
-                    if let Some(piece) = at_once::read(&file, offset, most) {
-                        return this.hand_on(piece, file);
-                    }
-                    let task = tokio::task::spawn_blocking(move || read(file, offset, limit));
+                    let want = match at_once::read(&file, offset, most) {
+                        Ok(piece) => return this.hand_on(piece, file),
+                        Err(Elsewhere::Absent) => limit.min(PIECE),
+                        Err(Elsewhere::Unknown) => limit.min(FAR_PIECE),
+                    };
+                    let task = tokio::task::spawn_blocking(move || read(file, offset, want));
                     this.source = Source::Reading(task);
                 }
                 Source::Reading(mut task) => {

@@ -79,7 +79,7 @@ impl Recent {
         if len == 0 || len > LONGEST || !is_settled(&identity) {
             return None;
         }
-        let content = at_once::read(file, 0, usize::try_from(len).ok()?)?;
+        let content = at_once::read(file, 0, usize::try_from(len).ok()?).ok()?;
         if content.len() as u64 != len {
             return None;
         }
