@@ -194,6 +194,13 @@ impl Demux {
         }
     }
 
+    /// The associations that have this remote address, verified or not.
+    pub(super) fn with(&self, remote: IpAddr) -> Vec<AssociationId> {
+        let from = (remote, 0, 0, AssociationId { slot: 0, generation: 0 });
+        let theirs = self.by_remote.range(from..).take_while(|entry| entry.0 == remote);
+        theirs.map(|(.., id)| *id).collect()
+    }
+
     /// The associations that have this remote address, verified or not, and these ports, whatever
     /// their UDP ports; at most 64.
     pub(super) fn between(
@@ -215,6 +222,19 @@ impl Demux {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn associations_are_found_by_their_address_alone() {
+        let mut demux = Demux::new((1, 2));
+        let ids = [0, 1, 2, 3].map(|slot| AssociationId { slot, generation: 0 });
+        let remotes = [1, 2, 2, 3].map(|last| IpAddr::from([192, 0, 2, last]));
+        for ((id, remote), port) in ids.into_iter().zip(remotes).zip([7, 9, u16::MAX, 8]) {
+            demux.note(&Key::new(remote, ANY, port, port), id);
+        }
+        assert_eq!(demux.with(remotes[1]), [ids[1], ids[2]]);
+        assert_eq!(demux.with(remotes[3]), [ids[3]]);
+        assert_eq!(demux.with([192, 0, 2, 4].into()), []);
+    }
 
     #[test]
     fn who_stood_back_has_the_tag_when_the_other_one_ends() {

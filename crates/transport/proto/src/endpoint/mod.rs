@@ -167,8 +167,7 @@ impl Endpoint {
     /// Handles a report of the layer below that the path between two addresses leads to the peer again, after packets may have
     /// been lost there. It is tried at once.
     pub fn handle_path_answer(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
-        let ids: Vec<AssociationId> = self.associations().collect();
-        for id in ids {
+        for id in self.demux.with(remote) {
             let asked =
                 self.get_mut(id).is_some_and(|known| known.on_path_answer(now, local, remote));
             if asked {
