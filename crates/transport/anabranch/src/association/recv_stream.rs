@@ -139,6 +139,7 @@ impl RecvStream {
     fn give_back(&mut self, reads_on: bool) {
         let Some(used) = self.unread.take_used() else { return };
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
+        let reads_on = reads_on && !(self.end.is_some() && self.unread.is_empty());
         let _ = self.of.association.read(|state| {
             state.streams.consume(stream, incarnation, used);
             if reads_on { Poll::Ready(()) } else { Poll::Pending }
@@ -196,7 +197,11 @@ impl RecvStream {
         match self.end {
             _ if !self.unread.is_empty() => Poll::Ready(Ok(true)),
             Some(End::Abandoned) => Poll::Ready(Err(RecvError::Abandoned)),
-            _ => Poll::Ready(Ok(false)),
+            _ => {
+                // Nobody reads on: what was kept back is returned.
+                self.of.association.with(|_| ());
+                Poll::Ready(Ok(false))
+            }
         }
     }
 
