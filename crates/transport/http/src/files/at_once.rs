@@ -36,6 +36,7 @@ fn within(root: &Dir, path: &Path, flags: rustix::fs::OFlags) -> Option<File> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elsewhere {
     /// It is not in memory, or there is an error.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems never know"))]
     Absent,
     /// The file system cannot tell, such as the overlays of containers.
     Unknown,
