@@ -1,7 +1,7 @@
 //! Endpoints with sealed paths (docs/sealed.md).
 
 use std::ffi::{CStr, c_char};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::ptr;
 
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn anabranch_endpoint_invite(
         }
         // SAFETY: the caller's promise.
         let written = unsafe { write(&invitation.to_string(), line, len) }?;
-        // Nobody has the line before.
+        // Only a line that was written counts.
         token.into_iter().for_each(|token| sealed.handle.invite(token));
         Ok(written)
     })
@@ -240,19 +240,12 @@ pub unsafe extern "C" fn anabranch_endpoint_key(
             false => {
                 // SAFETY: the caller's promise.
                 let peer = unsafe { address::read(address, len) }?.ip();
-                let of = || sealed.server.filter(|server| is_of(server, peer));
-                let found = sealed.handle.peer_of(peer).or_else(of);
-                found.ok_or(Error::AddressNotAvailable)?
+                sealed.handle.peer_of(peer).ok_or(Error::AddressNotAvailable)?
             }
         };
         // SAFETY: the caller's promise.
         unsafe { write(&found.to_string(), key, size) }
     })
-}
-
-/// Whether this is a virtual address of a server.
-fn is_of(server: &PublicKey, address: IpAddr) -> bool {
-    server.remotes(0).iter().any(|remote| remote.ip() == address)
 }
 
 fn uplink(name: &str) -> Uplink {

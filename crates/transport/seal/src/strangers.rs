@@ -1,8 +1,8 @@
-//! Bounds what packets of strangers cost before anything in them is checked.
+//! Limits how many packets of strangers are looked at, before anything in them is checked.
 //!
-//! Answers to a flood would take the time of those that are connected. Whoever floods uses up the rows of its own
-//! address, and others are heard. Only who forges addresses fills all rows; then strangers are heard by chance, and those
-//! that are connected still go on.
+//! Answering a flood would take the time of connected clients. Each source address is counted in its own row of a table,
+//! so a flood from one host does not block other hosts. A flood with forged addresses fills all rows: then new clients
+//! get through by chance only, but connected clients keep working.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{IpAddr, SocketAddr};
@@ -31,8 +31,8 @@ impl Strangers {
         Self { secret: random.array(), rows: Vec::new() }
     }
 
-    /// Whether a packet from this address is looked at. Those that claim to prove it have rows of their own, so that a
-    /// flood without a proof does not keep out who has one.
+    /// Whether a packet from this address is looked at. Packets with a proof of the address are counted separately, so
+    /// that a flood without proofs does not block clients that have one.
     pub(crate) fn hears(&mut self, now: Instant, source: SocketAddr, proves: bool) -> bool {
         if self.rows.is_empty() {
             self.rows = vec![Meter::EMPTY; 2 * ROWS];
@@ -51,7 +51,7 @@ impl Strangers {
     }
 }
 
-/// What one host can hardly change: an IPv4 address, or the network of an IPv6 address.
+/// The part of an address that one host can hardly change: an IPv4 address, or the network of an IPv6 address.
 fn host(ip: IpAddr) -> u64 {
     match ip {
         IpAddr::V4(v4) => v4.to_bits().into(),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_keeps_out_nobody_else() {
+    fn a_flood_blocks_no_other_host() {
         let mut strangers = strangers();
         let flood = std::iter::repeat_n(from(7, 7), 100_000);
         let most = 2 * (50 + RATE.burst as usize);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_many_ports_or_addresses_is_bounded_too() {
+    fn many_ports_or_addresses_are_bounded_too() {
         let most = ROWS * (50 + RATE.burst as usize);
         let ports = (0..1_000_000).map(|n| from(7, n as u16));
         assert!(heard(&mut strangers(), ports, false) < most + 100);

@@ -188,7 +188,7 @@ fn connect(client: &mut Endpoint, server: &mut Endpoint, now: Instant, outside: 
     }
 }
 
-/// A flood of hellos, each of which would get a cookie of its own.
+/// A flood of hellos. Without a limit, each would get a cookie.
 fn hellos_in_a_second(addresses: u32) -> Attack {
     let mut server = server(Allow::nobody());
     let hellos: Vec<_> = (0..100).map(|seed| hello(&mut client(1, seed), after(0))).collect();

@@ -83,7 +83,7 @@ pub(crate) struct Host {
     pub(crate) token: Option<Token>,
 }
 
-/// Is told the keys that tokens have admitted.
+/// The callback for keys that tokens admit.
 #[derive(Clone)]
 pub(crate) struct OnAdmitted(pub(crate) Arc<dyn Fn(PublicKey) + Send + Sync>);
 

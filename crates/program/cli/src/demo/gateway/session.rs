@@ -19,8 +19,8 @@ use crate::demo::link::Link;
 /// Length of the intervals in which bytes are counted.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// A pair ends when no page has asked about it for this time.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+/// A pair ends when no page has asked about it for this time. Browsers let a hidden page ask once a minute.
+const FORGOTTEN: Duration = Duration::from_secs(300);
 
 /// A download is given up after this time.
 const LONGEST: Duration = Duration::from_secs(900);

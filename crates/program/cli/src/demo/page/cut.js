@@ -1,5 +1,4 @@
 'use strict';
-const RATES = [0.5, 1, 2, 5, 10, 20, 50, 100];
 const SPEEDS = [0.5, 1, 2, 5];
 const NUMBERS = ['size', 'rtt1', 'rtt2', 'loss', 'seed'];
 const USUAL = { size: '12', rate1: '10', rtt1: '40', rate2: '5', rtt2: '60', loss: '0', seed: '1', show: 'sctp,sctp-both,tcp,http3', events: '', speed: '1' };
@@ -17,13 +16,13 @@ const written = () => events.map(event => `${event.cut ? 'cut' : 'repair'}${even
 function settings() {
   const f = fields();
   const numbers = Object.fromEntries(NUMBERS.map(name => [name, f[name].value]));
-  return { ...numbers, rate1: String(RATES[f.rate1.value]), rate2: String(RATES[f.rate2.value]), show: chosen(), events: written() };
+  return { ...numbers, rate1: String(PATH_RATES[f.rate1.value]), rate2: String(PATH_RATES[f.rate2.value]), show: chosen(), events: written() };
 }
 
 function apply(wanted) {
   const f = fields();
   for (const name of NUMBERS) f[name].value = wanted[name];
-  for (const name of ['rate1', 'rate2']) f[name].value = nearest(RATES, Number(wanted[name]));
+  for (const name of ['rate1', 'rate2']) f[name].value = nearest(PATH_RATES, Number(wanted[name]));
   choose(wanted.show);
   events = read(wanted.events);
   $('speed').value = SPEEDS.includes(Number(wanted.speed)) ? wanted.speed : USUAL.speed;
@@ -32,8 +31,7 @@ function apply(wanted) {
 
 function label() {
   const s = settings();
-  const texts = { size: s.size + ' MB', rate1: s.rate1 + ' Mb/s', rtt1: s.rtt1 + ' ms', rate2: s.rate2 + ' Mb/s', rtt2: s.rtt2 + ' ms', loss: s.loss + ' %' };
-  tell(texts);
+  tell({ ...inWords(s), loss: s.loss + ' %' });
 }
 
 // Computes the run, and shows it from a moment on.

@@ -3,6 +3,19 @@
 const $ = id => document.getElementById(id);
 const megabytes = bytes => (bytes / 1e6).toFixed(1) + ' MB';
 const HEIGHT = 100, WIDTH = 1000;
+// The rates that a path can have, in Mb/s.
+const PATH_RATES = [0.5, 1, 2, 5, 10, 20, 50, 100];
+
+// The settings of a file and two paths in words.
+const inWords = s => ({ size: s.size + ' MB', rate1: s.rate1 + ' Mb/s', rtt1: s.rtt1 + ' ms', rate2: s.rate2 + ' Mb/s', rtt2: s.rtt2 + ' ms' });
+
+// Writes the values of a form's sliders next to them.
+function mark(form, texts) {
+  for (const [name, text] of Object.entries(texts)) {
+    form.querySelector(`[data-of=${name}]`).textContent = text;
+    form.elements[name].setAttribute('aria-valuetext', text);
+  }
+}
 
 function element(name, properties, ...children) {
   const made = Object.assign(document.createElement(name), properties);

@@ -1,5 +1,4 @@
 'use strict';
-const RATES = [0.5, 1, 2, 5, 10, 20, 50, 100];
 const USUAL = { size: 20, rate1: 4, rtt1: 40, rate2: 3, rtt2: 60 };
 // Milliseconds between two looks at a download.
 const LOOK = 200;
@@ -12,17 +11,10 @@ const isOver = state => state.completed_s != null || state.failed_s != null;
 
 function settings() {
   const value = name => form.elements[name].value;
-  return { size: value('size'), rate1: RATES[value('rate1')], rtt1: value('rtt1'), rate2: RATES[value('rate2')], rtt2: value('rtt2') };
+  return { size: value('size'), rate1: PATH_RATES[value('rate1')], rtt1: value('rtt1'), rate2: PATH_RATES[value('rate2')], rtt2: value('rtt2') };
 }
 
-function label() {
-  const s = settings();
-  const texts = { size: s.size + ' MB', rate1: s.rate1 + ' Mb/s', rtt1: s.rtt1 + ' ms', rate2: s.rate2 + ' Mb/s', rtt2: s.rtt2 + ' ms' };
-  for (const [name, text] of Object.entries(texts)) {
-    form.querySelector(`[data-of=${name}]`).textContent = text;
-    form.elements[name].setAttribute('aria-valuetext', text);
-  }
-}
+const label = () => mark(form, inWords(settings()));
 
 async function ask(what, method = 'GET') {
   const answer = await fetch(what, { method, headers: { 'x-anabranch-demo': '1' } });

@@ -18,10 +18,7 @@ function choose(show) {
 
 // Writes the values of the sliders next to them, and the link to these settings.
 function tell(texts) {
-  for (const [name, text] of Object.entries(texts)) {
-    form.querySelector(`[data-of=${name}]`).textContent = text;
-    fields()[name].setAttribute('aria-valuetext', text);
-  }
+  mark(form, texts);
   $('link').href = '?' + new URLSearchParams({ ...settings(), speed: $('speed').value });
 }
 
