@@ -317,7 +317,7 @@ fn the_end_of_slow_start_is_chosen_where_there_is_one() {
     assert!(config.validate().is_ok());
 }
 
-/// The growth of coupled windows is only defined for RFC 9260's controller.
+/// The growth of coupled windows is defined for RFC 9260's controller, and LIA's for CUBIC, too.
 #[test]
 fn a_coupling_needs_the_controller_it_is_for() {
     let mut config = AssociationConfig::bulk().with_multipath(MultipathMode::CmtPf);
@@ -325,10 +325,15 @@ fn a_coupling_needs_the_controller_it_is_for() {
     config.set("coupling", "lia").unwrap();
     assert!(config.validate().is_ok());
     assert_eq!(config.congestion_control(), CongestionControl::Rfc9260);
-    for other in ["cubic", "bbr"] {
-        config.set("congestion-control", other).unwrap();
+    config.set("congestion-control", "cubic").unwrap();
+    assert!(config.validate().is_ok());
+    for (control, coupling) in
+        [("bbr", "lia"), ("bbr", "olia"), ("cubic", "olia"), ("cubic", "cmt-rpv2")]
+    {
+        config.set("congestion-control", control).unwrap();
+        config.set("coupling", coupling).unwrap();
         let error = config.validate().unwrap_err().to_string();
-        assert!(error.contains("rfc9260"), "{error}");
+        assert!(error.contains("rfc9260") && error.contains("lia"), "{error}");
     }
     config.set("coupling", "uncoupled").unwrap();
     assert!(config.validate().is_ok());

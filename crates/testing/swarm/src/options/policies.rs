@@ -172,8 +172,12 @@ fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode)
         }
     }
     config.recovery.one_packet_after_timeout = d.one_in(8);
-    if config.multipath.coupling != Coupling::Uncoupled {
-        // Couplings apply only to this congestion control.
-        config.congestion.congestion_control = CongestionControl::Rfc9260;
+    let control = &mut config.congestion.congestion_control;
+    // Couplings apply only to RFC 9260's congestion control, except for one.
+    if !matches!(
+        (config.multipath.coupling, *control),
+        (Coupling::Uncoupled, _) | (Coupling::Lia, CongestionControl::Cubic)
+    ) {
+        *control = CongestionControl::Rfc9260;
     }
 }

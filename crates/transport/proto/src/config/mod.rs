@@ -205,9 +205,13 @@ impl AssociationConfig {
             "must not be below potentially_failed_max_retrans",
         )?;
         check(
-            !self.is_coupled() || self.congestion_control() == CongestionControl::Rfc9260,
+            match self.congestion_control() {
+                CongestionControl::Rfc9260 => true,
+                CongestionControl::Cubic => self.multipath.coupling == Coupling::Lia,
+                _ => false,
+            } || !self.is_coupled(),
             "congestion_control",
-            "must be rfc9260 where a coupling changes how its windows grow",
+            "must be rfc9260, or cubic with lia, where a coupling changes how its windows grow",
         )?;
         check(
             self.congestion.congestion_control != CongestionControl::Bbr

@@ -24,7 +24,8 @@ pub enum Coupling {
     /// Not at all: each path is as greedy as a separate association (nat 1.2.3).
     #[default]
     Uncoupled,
-    /// Linked Increases (RFC 6356): all paths together grow as one on the best of them would.
+    /// Linked Increases (RFC 6356): all paths together grow as one on the best of them would. The only one that CUBIC
+    /// has, too.
     Lia,
     /// Opportunistic Linked Increases (Khalili et al. 2012): in addition, windows move to the paths with
     /// the fewest losses.
@@ -123,17 +124,23 @@ impl<'a> Coupled<'a> {
     /// The change of the window in congestion avoidance after a full window was acknowledged. Without
     /// other paths this is one PMDCS, and it is never more.
     pub fn avoidance(&self, pmdcs: usize) -> isize {
+        let packets = self.packets();
+        let bytes = (packets * pmdcs as f64) as isize;
+        // RFC 6356 section 3: growth of less than a byte is rounded up to one.
+        if packets >= 0.0 { bytes.max(1) } else { bytes }
+    }
+
+    /// The same in packets: 1 without other paths, and from -1 to 1.
+    pub fn packets(&self) -> f64 {
         let packets = match self.coupling {
-            Coupling::Uncoupled => return pmdcs as isize,
+            Coupling::Uncoupled => return 1.0,
             Coupling::Lia => lia::increase(&self.own, self.paths),
             Coupling::Olia => olia::increase(&self.own, self.paths),
             Coupling::Balia => balia::increase(&self.own, self.paths),
             Coupling::CmtRpV1 => cmt_rp::share_of_thresholds(&self.own, self.paths),
             Coupling::CmtRpV2 => cmt_rp::share_of_bandwidth(&self.own, self.paths),
         };
-        let bytes = (packets.clamp(-1.0, 1.0) * pmdcs as f64) as isize;
-        // RFC 6356 section 3: growth of less than a byte is rounded up to one.
-        if packets >= 0.0 { bytes.max(1) } else { bytes }
+        packets.clamp(-1.0, 1.0)
     }
 
     /// The slow-start threshold after a loss in a window of `cwnd` bytes; `floor` is its minimum without

@@ -35,7 +35,7 @@ section! {
         mode as "multipath": MultipathMode = MultipathMode::Off, Kind::Word(MultipathMode::NAMES);
         /// Which of the paths that have room carries the next packet of new data.
         path_choice: PathChoice = PathChoice::RoundRobin, Kind::Word(PathChoice::NAMES);
-        /// How the congestion windows of the paths depend on each other.
+        /// How the congestion windows of the paths depend on each other. With CUBIC, `lia` only.
         coupling: Coupling = Coupling::Uncoupled, Kind::Word(Coupling::NAMES);
         /// The share of a slow path: the same as others, or only data that arrives in time, so a second
         /// path never costs anything.
