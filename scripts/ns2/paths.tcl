@@ -1,4 +1,4 @@
-# Two multihomed hosts and two disjoint paths (caro 2.2.1, Fig 2.1), for the simulator ns-2.35.
+# Two multihomed hosts and two or more disjoint paths (caro 2.2.1, Fig 2.1), for the simulator ns-2.35.
 #
 # A script sets the constants of the agents, then calls paths, agents and transfer, in this order.
 remove-all-packet-headers
@@ -27,7 +27,7 @@ proc options {words} {
 }
 
 # The network: edge links of 100 Mb/s and 10 ms, core links of 10 Mb/s that lose packets in both directions. The lists
-# are for the first path and the second: losses in percent, one-way delays in milliseconds, queues in packets.
+# have an element for each path: losses in percent, one-way delays in milliseconds, queues in packets.
 proc paths {seed losses delays coreQueues edgeQueue} {
     global ns core interface left right
     set ns [new Simulator]
@@ -35,12 +35,14 @@ proc paths {seed losses delays coreQueues edgeQueue} {
     # A multihomed node is a core, where the agent sits, and one node an interface.
     foreach side {A B} {
         set core($side) [$ns node]
-        foreach path {1 2} {
+        for {set path 1} {$path <= [llength $losses]} {incr path} {
             set interface($side,$path) [$ns node]
             $ns multihome-add-interface $core($side) $interface($side,$path)
         }
     }
-    foreach path {1 2} loss $losses delay $delays queue $coreQueues {
+    set path 0
+    foreach loss $losses delay $delays queue $coreQueues {
+        incr path
         set left($path) [$ns node]
         set right($path) [$ns node]
         duplex $interface(A,$path) $left($path) 100Mb 10 $edgeQueue

@@ -22,14 +22,17 @@ BUILD_SCRIPT = "scenarios/caro/reference/build"
 # One packet of data that arrives (r) or is lost (d), and its TSN.
 DATA = re.compile(rb"([rd]) ([0-9.]+) \d+ (\d+) sctp \d+ -------D \d+ \S+ \S+ \d+ (\d+) ")
 
-# Seconds from sending a full packet until it arrives, or reaches the core link of paths.tcl and may be lost there.
-UNTIL_ARRIVAL = 0.045 + 2 * 0.00012 + 0.0012
+# Seconds until a full packet reaches the core link of paths.tcl and may be lost there, and from there until it arrives.
 UNTIL_CORE = 0.010 + 0.00012
+FROM_CORE = 0.0012 + 0.010 + 0.00012
 
 
-def sent_at(data):
-    """When a packet of data was sent, if no other one was before it and the primary path is that of 45 ms."""
-    return float(data[2]) - (UNTIL_ARRIVAL if data[1] == b"r" else UNTIL_CORE)
+def sent_at(data, core_delay=25):
+    """When a packet of data was sent, if no other one was before it; the core link's delay is in milliseconds."""
+    since = UNTIL_CORE
+    if data[1] == b"r":
+        since += core_delay / 1000 + FROM_CORE
+    return float(data[2]) - since
 
 
 def two_places(value):

@@ -51,7 +51,8 @@ def count(stdout):
 
 def throughput(acks, size, delay, loss, length):
     def measure(program, seed):
-        words = [seed, acks, size, delay, loss / 100, FROM, length]
+        words = [f"seed={seed}", f"nrsack={acks}", f"buffer={size}", f"delay={delay}", f"loss={loss}",
+                 f"end={FROM + length}"]
         return (reference.simulate(program, HERE / "window.tcl", words, count) * CHUNK_KBIT / length,)
     return measure
 
@@ -76,7 +77,7 @@ def longest_queue(stdout):
 
 def queue(program, seed):
     """A loss of 10 % and no limit but the receive window of 4 MB."""
-    words = [seed, 0, 0, 45, 0.1, 0, 20000, 4_000_000]
+    words = [f"seed={seed}", "loss=10", "window=4000000"]
     longest = reference.simulate(program, HERE / "window.tcl", words, longest_queue)
     return longest and (longest,)
 
