@@ -124,6 +124,25 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     assert!(page.contains("anabranch lab trace my.toml --seed 0"), "{page}");
 }
 
+/// A page of verdicts has a command for the numbers of every reason.
+#[test]
+fn a_reason_has_a_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let verdicts = |reason: &str| {
+        let claim = SCENARIO.replace("at_least = 0.1", "at_least = 1000");
+        fs::write(dir.path().join("my.toml"), format!("{claim}reason = \"{reason}\"\n")).unwrap();
+        let logged = lab(dir.path(), &["expect", "my.toml", "--why", "a test"]);
+        assert!(logged.status.success(), "{logged:?}");
+        let checked = lab(dir.path(), &["check", "my.toml", "--markdown", "verdicts.md"]);
+        assert!(checked.status.success(), "{checked:?}");
+        fs::read_to_string(dir.path().join("verdicts.md")).unwrap()
+    };
+    let own = verdicts("0.3 s is less.");
+    assert!(own.contains("0.3 s is less. (`anabranch lab run my --seeds 3`)"), "{own}");
+    let named = verdicts("0.3 s (`anabranch lab run my`) is less.");
+    assert!(named.contains("0.3 s (`anabranch lab run my`) is less.\n"), "{named}");
+}
+
 /// A result names the program, the commit, the scenario and the command, and the hash can be computed again.
 #[test]
 fn results_name_what_made_them() {

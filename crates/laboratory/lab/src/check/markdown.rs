@@ -101,7 +101,13 @@ fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
             if let Some(reason) = judgement.reason() {
                 let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
                 let (id, verdict) = (figure(&one.scenario.id), judgement.verdict);
-                writeln!(text, "\n**{id}/{}** ({verdict}). {reason}", judgement.claim.id)?;
+                write!(text, "\n**{id}/{}** ({verdict}). {reason}", judgement.claim.id)?;
+                // A number has a command; what a reason does not say otherwise is in the scenario's own points.
+                if !reason.contains("`anabranch ") {
+                    let (id, runs) = (&one.scenario.id, judgement.seeds.max(1));
+                    write!(text, " (`anabranch lab run {id} --seeds {runs}`)")?;
+                }
+                writeln!(text)?;
             }
             if let Some(warning) = judgement.warning(&one.scenario) {
                 let id = figure(&one.scenario.id);
