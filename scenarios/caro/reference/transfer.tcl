@@ -1,4 +1,4 @@
-# A transfer over the first of two paths (caro 2.2.1), for the simulator ns-2.35.
+# A transfer over the first of several paths (caro 2.2.1), for the simulator ns-2.35.
 #
 # usage: ns transfer.tcl NAME=VALUE...
 #   seed               random seed
@@ -6,7 +6,8 @@
 #   primary alternate  losses on the core links, in percent, in each direction
 #   policy             AllRtxSame, AllRtxAlt or FrSameRtoAlt
 #   extension          none, HAR, TS, MFR, MFR+HAR or MFR+TS
-#   delay              of the alternate path's core link one way, in milliseconds; the primary path's has 25
+#   main delay         of the core links of the primary path and the alternate one, one way, in milliseconds
+#   alternates         number of alternate paths, all alike
 #   pmr                Path.Max.Retrans
 #   cpt                the change-primary threshold, compared with the error count of the primary path
 #   heartbeats         HB.interval in seconds
@@ -16,8 +17,8 @@
 #   end                time in seconds at which the simulation ends
 # It prints every packet that arrives and every one that is lost.
 
-array set option {seed 1 bytes 4194304 primary 0 alternate 0 policy AllRtxSame extension none delay 25 pmr 5}
-array set option {cpt 1000000 heartbeats 30 discovery 0 errors 0 cut "" end 5000}
+array set option {seed 1 bytes 4194304 primary 0 alternate 0 policy AllRtxSame extension none main 25 delay 25 pmr 5}
+array set option {alternates 1 cpt 1000000 heartbeats 30 discovery 0 errors 0 cut "" end 5000}
 source [file join [file dirname [info script]] ../../../scripts/ns2/paths.tcl]
 options $argv
 
@@ -47,11 +48,17 @@ if {[string match *TS $option(extension)]} {
 Agent/SCTP/MfrHbAfterRto set mfrCount_ 0
 
 # Queues of twice the bandwidth-delay product of their links, in packets.
-set queue [expr {int(2 * 10e6 * 0.025 / 8 / 1500)}]
-set alternateQueue [expr {int(2 * 10e6 * $option(delay) / 1000 / 8 / 1500)}]
-set edgeQueue [expr {int(2 * 100e6 * 0.010 / 8 / 1500)}]
-paths $option(seed) [list $option(primary) $option(alternate)] [list 25 $option(delay)] \
-    [list $queue $alternateQueue] $edgeQueue
+proc packets {rate milliseconds} {
+    return [expr {int(2 * $rate * $milliseconds / 1000.0 / 8 / 1500)}]
+}
+set losses [list $option(primary)]
+set delays [list $option(main)]
+for {set number 1} {$number <= $option(alternates)} {incr number} {
+    lappend losses $option(alternate)
+    lappend delays $option(delay)
+}
+set queues [lmap delay $delays {packets 10e6 $delay}]
+paths $option(seed) $losses $delays $queues [packets 100e6 10]
 agents $agents($option(extension))
 if {$option(errors)} {
     $sender trace errorCount_
