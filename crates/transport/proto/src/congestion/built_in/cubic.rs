@@ -73,7 +73,7 @@ impl Epoch {
         let grew = std::mem::replace(&mut self.grew, now);
         if pace.time < 1.0 {
             let passed = now.saturating_since(grew.max(self.began));
-            self.began = self.began + passed.mul_f64(1.0 - pace.time);
+            self.began += passed.mul_f64(1.0 - pace.time);
         }
     }
 
