@@ -74,7 +74,7 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 14);
+        assert_eq!(count, 15);
     }
 
     /// The indentation of a function.
