@@ -26,6 +26,10 @@ impl Host {
             return Some(Self::Address(address.to_canonical()));
         }
         let name = text.strip_suffix('.').unwrap_or(text);
+        // Without its final dot it would be an address for whoever reads it next.
+        if let Ok(address) = name.parse::<Ipv4Addr>() {
+            return Some(Self::Address(address.into()));
+        }
         is_name(name).then(|| Self::Name(name.to_ascii_lowercase()))
     }
 }
@@ -211,6 +215,16 @@ pub(crate) mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_address_with_a_final_dot_is_an_address() {
+        for text in ["192.0.2.1", "192.0.2.1."] {
+            let address = Host::Address(IpAddr::from([192, 0, 2, 1]));
+            assert_eq!(Host::parse(text), Some(address), "{text}");
+        }
+        assert_eq!(Host::parse("192.0.2.1.."), None);
+        assert_eq!(Host::parse("192.0.2."), Some(Host::Name("192.0.2".to_owned())));
     }
 
     proptest! {
