@@ -48,6 +48,7 @@ mod sockets;
 #[cfg(target_os = "linux")]
 mod tcp;
 mod transport;
+mod user_signal;
 mod zone;
 
 use std::ffi::OsString;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use anabranch::seal::Invitation;
 use anabranch::{Association, AssociationConfig, Endpoint, Listener};
 use clap::Args;
 use serde::Serialize;
@@ -15,9 +16,10 @@ use crate::endpoint::{Binding, Watch, accept_all, association_config, end, one_u
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
-use crate::output::{count, json_line, log, print_first, write_in_background};
+use crate::output::{count, json_line, log, print, print_first, write_in_background};
 use crate::report::{PathEvent, PathReport, Traffic};
-use crate::sealed::{Identity, ServerSealOptions};
+use crate::sealed::{Identity, SealedServer, ServerSealOptions};
+use crate::user_signal::UserSignal;
 
 /// Options of a server.
 #[derive(Debug, Args)]
@@ -71,6 +73,8 @@ enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         invitation: Option<String>,
     },
+    /// For one more user of a private server.
+    Invitation { invitation: String },
     Ended {
         time: String,
         peer: &'a str,
@@ -101,34 +105,38 @@ impl ServiceOptions {
         config.receiving.inbound_streams = u16::MAX;
         let interrupt = Interrupt::of_server()?;
         let udp_port = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
-        let (endpoint, listener, sealed) = match seal {
+        let (endpoint, listener, sealed, mut wish) = match seal {
             Some(seal) => {
                 let other = (self.transport != Transport::SctpUdp).then_some("--sealed");
                 refuse(other.into_iter(), self.transport)?;
                 let server = seal.server(&self.listen, udp_port, config, &self.sctp)?;
-                let sealed = (server.real_address(), server.identity);
-                (server.endpoint, server.listener, Some(sealed))
+                let SealedServer { endpoint, listener, identity, clients, wish } = server;
+                (endpoint, listener, Some((identity, clients)), wish)
             }
             None => {
                 let (endpoint, listener) = self.bind(udp_port, config)?;
-                (endpoint, listener, None)
+                (endpoint, listener, None, UserSignal::never())
             }
         };
-        let identity = sealed.as_ref().map(|(_, identity)| identity);
+        let identity = sealed.as_ref().map(|(identity, _)| identity);
         self.tell_listening(service, self.transport.udp_port(&endpoint), identity)?;
         let (json, all_paths) = (self.json, self.paths);
-        let real_address = sealed.map(|(real_address, _)| real_address);
+        let clients = sealed.as_ref().map(|(_, clients)| clients);
         let handle = |association: Association| {
-            let (serve, real_address) = (serve.clone(), real_address.clone());
+            let (serve, clients) = (serve.clone(), clients.cloned());
             async move {
                 let watch = Watch::accepted(&association);
-                let served = serve(association.clone()).await;
+                let serving = serve(association.clone());
+                let served = match &clients {
+                    Some(clients) => clients.during(&association, serving).await,
+                    None => serving.await,
+                };
                 // After the end nobody knows it.
-                let real = real_address.as_ref().and_then(|find| find(&association));
+                let real = clients.as_ref().and_then(|clients| clients.real_address(&association));
                 let ended = end(&association).await.err();
                 let (paths, events) = (paths(&association.statistics()), watch.stop());
                 let mut traffic = Traffic { paths, streams: Vec::new(), events };
-                if real_address.is_some() {
+                if clients.is_some() {
                     traffic = traffic.sealed();
                 }
                 let peer = real.map(|address| address.to_string()).or_else(|| traffic.peer());
@@ -136,8 +144,15 @@ impl ServiceOptions {
                 tell_ended((&peer, traffic), served, ended, json, all_paths);
             }
         };
-        accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle).await;
-        Ok(())
+        let serving = accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle);
+        let Some(clients) = clients else {
+            serving.await;
+            return Ok(());
+        };
+        tokio::select! {
+            () = serving => Ok(()),
+            failure = clients.follow(&mut wish, |line| self.invited(service, line)) => Err(failure),
+        }
     }
 
     /// Opens a plain endpoint and listens.
@@ -174,10 +189,25 @@ impl ServiceOptions {
         }
         let udp = udp_port.map(|port| format!(" (UDP port {port})")).unwrap_or_default();
         let sealed = line.map(|line| {
-            format!(", sealed; clients connect with this line:\n\n  anabranch {service} client {line}\n\n")
+            let audience = match identity.is_some_and(|identity| identity.line.token().is_some()) {
+                true => "one more user connects",
+                false => "clients connect",
+            };
+            format!(
+                ", sealed; {audience} with this line:\n\n  anabranch {service} client {line}\n\n"
+            )
         });
         let sealed = sealed.as_deref().unwrap_or("\n");
         print_first(&format!("{service} on {listen} over {transport}{udp}{sealed}"))
+    }
+
+    /// Prints a line for one more user.
+    fn invited(&self, service: &'static str, line: &Invitation) -> Result<(), Failure> {
+        let line = format!("{line}:{}", self.listen.port);
+        if self.json {
+            return print(&json_line(&Event::Invitation { invitation: line })?);
+        }
+        print(&format!("for one more user:\n\n  anabranch {service} client {line}\n\n"))
     }
 }
 

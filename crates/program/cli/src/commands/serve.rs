@@ -28,6 +28,7 @@ use crate::transport::{self, Service};
   anabranch serve /srv/www --listen 192.0.2.1,[2001:db8::1]:80 --pmr 0 --rto-min 200ms
   anabranch serve . --listen 192.0.2.1:80 --transport sctp
   anabranch serve . --listen '[::]:80' --sealed
+  anabranch serve . --listen '[::]:80' --sealed --private --upload .
   anabranch serve . --listen 127.0.0.1:8080 --transport tcp
   anabranch serve . --listen 192.0.2.1:80 --tcp 192.0.2.1:80
   anabranch serve . --listen 127.0.0.1:8080 --upload . --max-upload 100MB")]
@@ -65,10 +66,11 @@ pub(crate) struct Serve {
     /// Also serve and list names that begin with a dot; .well-known is always served
     #[arg(long, hide_short_help = true)]
     dot_files: bool,
-    /// Accept files that clients send with PUT into this directory, from ANYBODY who can reach this server
+    /// Accept files that clients send with PUT into this directory, from ANYBODY who can reach this server, unless it is
+    /// --private
     ///
-    /// There is no authentication of clients, and without --sealed no encryption: anyone who can connect can write there,
-    /// replace existing files and fill the disk. PUT /a/b writes DIR/a/b, if the directory DIR/a exists. A file gets its name once
+    /// Without --sealed --private there is no authentication of clients, and without --sealed no encryption: anyone who can
+    /// connect can write there, replace existing files and fill the disk. PUT /a/b writes DIR/a/b, if the directory DIR/a exists. A file gets its name once
     /// it is whole. Names that begin with a dot and links are refused. To serve the uploaded files, give the same
     /// directory twice. Off by default.
     #[arg(long, value_name = "DIR", hide_short_help = true)]
@@ -230,7 +232,11 @@ impl Serve {
                 _ => format!("--upload: nothing can be written to the directory {name}: {error}"),
             })
         })?;
-        complain(&format!("anyone who can reach this server can write to {}", directory.display()));
+        let who = match self.seal.private {
+            true => "all users of this server",
+            false => "anyone who can reach this server",
+        };
+        complain(&format!("{who} can write to {}", directory.display()));
         Ok(Some(uploads))
     }
 }

@@ -14,8 +14,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{ask, use_all_paths};
-use crate::commands::gateway::keys;
+use super::url::{ServerKey, is_invitation};
+use super::{ask, keys, use_all_paths};
 use crate::endpoint::{close, sealed};
 use crate::failure::{Failure, complain};
 use crate::options::{SctpOptions, Transport};
@@ -33,6 +33,10 @@ pub(crate) struct SealOptions {
     /// encryption instead.
     #[arg(long)]
     sealed: bool,
+    /// File with your secret key, made if it is missing, for a server that admits known users only [default: a new key each
+    /// time; client.key in the user's configuration if the line admits one user]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    key: Option<PathBuf>,
     /// File with the keys of servers that are known [default: known_servers in the user's configuration]
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     known_servers: Option<PathBuf>,
@@ -81,6 +85,9 @@ impl SealOptions {
         }
         if !on && server.key.is_some() {
             return Err(Failure::usage(format!("{name} has a key: use --sealed")));
+        }
+        if !on && self.key.is_some() {
+            return Err(Failure::usage("--key is for --sealed"));
         }
         if !on && !self.uplink.is_empty() {
             return Err(Failure::usage("--uplink is for --sealed; --local is for plain paths"));
@@ -147,6 +154,7 @@ impl Servers {
         };
         let real: Vec<_> = addresses.iter().map(real).collect();
         let (endpoint, key, trust) = self.server(authority, real.clone(), udp_port).await?;
+        let invited = authority.key.as_ref().is_some_and(|key| is_invitation(key));
         let connecting = endpoint.connect(key.remotes(authority.port), options);
         let connected = tokio::select! {
             connected = timeout(patience, connecting) => connected,
@@ -159,8 +167,12 @@ impl Servers {
             Err(_) => {
                 return Err(Failure::failed(format!(
                     "no answer from {} within {patience:?}: check that a sealed server with this key listens there \
-                     (serve --sealed), and that no firewall stops UDP port {udp_port}",
-                    names(authority, udp_port).join(", ")
+                     (serve --sealed), that no firewall stops UDP port {udp_port}, and {}",
+                    names(authority, udp_port).join(", "),
+                    match invited {
+                        true => "that nobody else has used this line",
+                        false => "that the server knows the key in --key if it is a private one",
+                    }
                 )));
             }
         };
@@ -196,8 +208,13 @@ impl Servers {
                 )));
             }
         }
-        let (key, trust) = self.key_of(authority, &addresses, udp_port).await?;
+        let (ServerKey { key, token }, trust) =
+            self.key_of(authority, &addresses, udp_port).await?;
         let invitation = Invitation::new(key, addresses.iter().copied());
+        let invitation = match token {
+            Some(token) => invitation.with_token(token),
+            None => invitation,
+        };
         let (endpoint, following) = self.bind(&invitation)?;
         servers.push(Server {
             authority: authority.clone(),
@@ -210,10 +227,9 @@ impl Servers {
         Ok((endpoint, key, trust))
     }
 
-    /// Opens the endpoint for a server. Its key is made for this one time: a server cannot tell that two commands
-    /// belong together.
+    /// Opens the endpoint for a server.
     fn bind(&self, invitation: &Invitation) -> Result<(Endpoint, JoinHandle<()>), Failure> {
-        let secret = SecretKey::generate().map_err(Failure::failed)?;
+        let secret = self.secret(invitation.token().is_some())?;
         let seal = Seal::connect(secret, invitation);
         let uplinks = match &self.seal.uplink[..] {
             [] => {
@@ -230,13 +246,23 @@ impl Servers {
         Ok((endpoint, following))
     }
 
+    /// The user's own key. By default it is made for this one time, so that a server cannot tell that two commands belong
+    /// together, unless the server admits known users only.
+    fn secret(&self, invited: bool) -> Result<SecretKey, Failure> {
+        match &self.seal.key {
+            None if !invited => SecretKey::generate().map_err(Failure::failed),
+            file => keys::key(file.as_deref(), "client.key").map(|(secret, _)| secret),
+        }
+    }
+
     /// The key of a server: that of the URL, the one that is known, or the one that the server gives.
     async fn key_of(
         &self,
         authority: &Authority,
         addresses: &[SocketAddr],
         udp_port: u16,
-    ) -> Result<(PublicKey, Trust), Failure> {
+    ) -> Result<(ServerKey, Trust), Failure> {
+        let alone = |key| ServerKey { key, token: None };
         if let Some(key) = &authority.key {
             let key = key.parse().map_err(|error| Failure::failed(format!("{key}: {error}")))?;
             return Ok((key, Trust::Named));
@@ -251,10 +277,10 @@ impl Servers {
                     known.path().display()
                 )));
             }
-            return Ok((*key, Trust::Known));
+            return Ok((alone(*key), Trust::Known));
         }
         match ask::key_at(addresses, ASKING).await {
-            Some(key) => Ok((key, Trust::First)),
+            Some(key) => Ok((alone(key), Trust::First)),
             None => Err(Failure::failed(format!(
                 "no sealed server answers at {} within {ASKING:?}: check that it was started with --sealed, and that no \
                  firewall stops UDP port {udp_port}; if it is not sealed, leave --sealed out",

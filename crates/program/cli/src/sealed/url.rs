@@ -1,10 +1,37 @@
 //! URLs of sealed servers.
 
-use anabranch::seal::{Invitation, PublicKey};
+use std::str::FromStr;
+
+use anabranch::seal::{Invitation, ParseError, PublicKey, Token};
 use anabranch_http::{Authority, Scheme, Url};
 
 /// How an invitation begins.
 const INVITATION: &str = "anb1:";
+
+/// The key of a server in a URL. It may come with a token that admits one user: the key is an invitation without
+/// addresses then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServerKey {
+    pub(super) key: PublicKey,
+    pub(super) token: Option<Token>,
+}
+
+/// Whether this is an invitation and not a key alone.
+pub(super) fn is_invitation(text: &str) -> bool {
+    text.starts_with(INVITATION)
+}
+
+impl FromStr for ServerKey {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        if is_invitation(text) {
+            let line: Invitation = text.parse()?;
+            return Ok(Self { key: line.key(), token: line.token().cloned() });
+        }
+        Ok(Self { key: text.parse()?, token: None })
+    }
+}
 
 /// Parses a URL, whose key must be one, or a line `anb1:...[:PORT][/PATH]`.
 pub(crate) fn url(text: &str) -> Result<Url, String> {
@@ -14,7 +41,7 @@ pub(crate) fn url(text: &str) -> Result<Url, String> {
     }
     let url: Url = text.parse().map_err(|error: anabranch_http::UrlError| error.to_string())?;
     if let Some(key) = &url.authority.key {
-        key.parse::<PublicKey>().map_err(|error| format!("';key={key}': {error}"))?;
+        key.parse::<ServerKey>().map_err(|error| format!("';key={key}': {error}"))?;
     }
     Ok(url)
 }
@@ -43,11 +70,6 @@ fn of_invitation(rest: &str) -> Result<Url, String> {
     let line: Invitation = format!("{INVITATION}{line}")
         .parse()
         .map_err(|error: anabranch::seal::ParseError| error.to_string())?;
-    if line.token().is_some() {
-        return Err("this line admits one user only: it is for 'anabranch receive' or \
-                    'anabranch gateway near'"
-            .to_owned());
-    }
     let addresses = line.addresses();
     let udp_port = addresses.first().ok_or("this line has no address")?.port();
     if addresses.iter().any(|address| address.port() != udp_port) {
@@ -63,6 +85,10 @@ fn of_invitation(rest: &str) -> Result<Url, String> {
         })
         .collect();
     let (hosts, key) = (hosts.join(","), line.key());
+    let key = match line.token() {
+        Some(token) => Invitation::new(key, []).with_token(token.clone()).to_string(),
+        None => key.to_string(),
+    };
     format!("sctp://{hosts}:{port};udp={udp_port};key={key}{target}")
         .parse()
         .map_err(|error: anabranch_http::UrlError| error.to_string())
@@ -99,13 +125,17 @@ mod tests {
         for wrong in [format!("{line}"), format!("{line}:5201/"), format!("{line}:0")] {
             assert!(authority(&wrong).unwrap_err().contains(":PORT"), "{wrong}");
         }
-        let with_token = line.clone().with_token(Token::from_bytes([1; 16]));
+        let token = Token::from_bytes([1; 16]);
+        let with_token = url(&format!("{}:81/a", line.clone().with_token(token.clone()))).unwrap();
+        assert_eq!(with_token.authority.hosts, server.hosts);
+        let found: ServerKey = with_token.authority.key.clone().unwrap().parse().unwrap();
+        assert_eq!(found, ServerKey { key, token: Some(token) });
+        assert_eq!(url(&with_token.to_string()).unwrap(), with_token);
         let ports = Invitation::new(key, [addresses[0], ([192, 0, 2, 1], 7001).into()]);
         for (wrong, part) in [
             (format!("{line}:0/"), ":PORT"),
             (format!("{line}x/"), "damaged"),
             ("anb1:".to_owned(), "damaged"),
-            (with_token.to_string(), "receive"),
             (Invitation::new(key, []).to_string(), "no address"),
             (ports.to_string(), "different UDP ports"),
             ("sctp://h;key=anbk:AAAA/".to_owned(), "damaged"),

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use anabranch::SCTP_UDP_PORT;
+use anabranch::seal::Invitation;
 use anabranch_http::{
     Access, Authority, FetchError, FetchOptions, FetchReport, Fetched, Logged, Observer,
     OpenStreams, ServerOptions, Store, Transaction, Upload, fetch_with, put_all,
@@ -21,7 +22,7 @@ use crate::clock::rfc3339;
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::Transport;
-use crate::output::{count, json_line, log, one_line, print_first};
+use crate::output::{count, json_line, log, one_line, print, print_first};
 use crate::report::Traffic;
 use crate::sealed::Identity;
 
@@ -58,6 +59,8 @@ enum ServerEvent<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         invitation: Option<String>,
     },
+    /// For one more user of a private server.
+    Invitation { invitation: String },
     Request {
         time: String,
         peer: &'a str,
@@ -111,12 +114,19 @@ impl Service {
         let url = format!("{quote}{scheme}://{listen}{other}{key}/{quote}");
         let udp = udp_port.map(|port| format!(" (UDP port {port})")).unwrap_or_default();
         let line = identity.map(|identity| {
-            format!(
-                "sealed; the same for clients elsewhere:\n\n  anabranch get {}:{port}/\n\n",
-                identity.line
-            )
+            let (audience, line) = (identity.audience(), &identity.line);
+            format!("sealed; the same for {audience}:\n\n  anabranch get {line}:{port}/\n\n")
         });
         print_first(&format!("serving {directory} on {url}{udp}\n{}", line.unwrap_or_default()))
+    }
+
+    /// Prints a line for one more user.
+    pub(crate) fn invited(&self, port: u16, line: &Invitation) -> Result<(), Failure> {
+        if self.json {
+            let invitation = format!("{line}:{port}");
+            return print(&json_line(&ServerEvent::Invitation { invitation })?);
+        }
+        print(&format!("for one more user:\n\n  anabranch get {line}:{port}/\n\n"))
     }
 
     /// The files, with a log line for each request of this peer.

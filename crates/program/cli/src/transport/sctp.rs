@@ -13,7 +13,7 @@ use crate::endpoint::{Binding, Watch, accept_all, end, file_config, paths};
 use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport};
 use crate::report::{PathEvent, Traffic};
-use crate::sealed::{SealOptions, ServerSealOptions};
+use crate::sealed::{SealOptions, SealedServer, ServerSealOptions};
 use crate::sockets::Sockets;
 
 /// Maximum number of streams that one client of `serve` may use. Before its request is processed, a
@@ -61,16 +61,21 @@ async fn serve_sealed(
     seal: &ServerSealOptions,
 ) -> Result<(), Failure> {
     let server = seal.server(&service.listen, udp_port, config, options)?;
-    let real_address = server.real_address();
-    let (endpoint, listener, identity) = (server.endpoint, server.listener, server.identity);
+    let SealedServer { endpoint, listener, identity, clients, mut wish } = server;
     let port = service.listen.port;
     service.listening(Transport::SctpUdp, port, Some(endpoint.udp_port()), Some(&identity))?;
     let handle = |association: Association| {
-        let peer = real_address(&association).map(|address| address.to_string());
-        answer(service.clone(), association, peer, true)
+        let (service, clients) = (service.clone(), clients.clone());
+        async move {
+            let peer = clients.real_address(&association).map(|address| address.to_string());
+            clients.during(&association, answer(service, association.clone(), peer, true)).await;
+        }
     };
-    accept_all(&endpoint, listener, &service.interrupt, service.grace, handle).await;
-    Ok(())
+    let serving = accept_all(&endpoint, listener, &service.interrupt, service.grace, handle);
+    tokio::select! {
+        () = serving => Ok(()),
+        failure = clients.follow(&mut wish, |line| service.invited(port, line)) => Err(failure),
+    }
 }
 
 async fn answer(service: Service, association: Association, peer: Option<String>, sealed: bool) {

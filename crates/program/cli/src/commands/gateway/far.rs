@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch::seal::{Allow, Invitation, PublicKey, Seal, SealHandle, SecretKey, Token};
+use anabranch::seal::Seal;
 use anabranch::{Association, AssociationConfig, Endpoint, ListenOptions, Listener, VantagePoint};
 use anabranch_gateway::{Account, Accounts, FarOptions, Rule, Rules};
 use anabranch_pictures::{Converter, ConverterOptions};
@@ -13,18 +13,17 @@ use clap::Args;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::keys::key;
 use super::report::{self, Event};
-use super::users::{Changed, Users};
-use super::{PORT, config, reach};
+use super::{PORT, config};
 use crate::address::{ListenAddress, socket};
 use crate::endpoint::{Binding, Watch, accept_all, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, duration};
-#[cfg(unix)]
-use crate::output::print;
-use crate::output::{json_line, print_first, write_in_background};
+use crate::output::{json_line, print, print_first, write_in_background};
+use crate::sealed::keys::key;
+use crate::sealed::{Admission, Users, reach};
+use crate::user_signal::UserSignal;
 
 /// Connect to the targets that the near side asks for
 ///
@@ -101,30 +100,19 @@ enum Printed<'a> {
         invitation: Option<&'a str>,
     },
     /// For one more near side.
-    #[cfg(unix)]
     Invitation { invitation: &'a str },
 }
 
 /// What sealed paths need besides the endpoint.
 struct Sealed {
-    secret: SecretKey,
-    users: Arc<Mutex<Users>>,
+    admission: Admission,
     accounts: Arc<Accounts>,
     /// Why the last attempt to save them failed.
     not_saved: Mutex<Option<String>>,
-    handle: SealHandle,
-    /// Those that are open, with the key of their near side.
-    open: Mutex<Vec<(Option<PublicKey>, Association)>>,
 }
-
-/// How often the file of users is looked at.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// How often what users have carried is saved, if it has changed.
 const SAVE: Duration = Duration::from_secs(10);
-
-/// How long the last packets to a near side that is locked out may take to leave.
-const LAST: Duration = Duration::from_millis(100);
 
 impl Far {
     pub(super) fn sctp(&self) -> &SctpOptions {
@@ -160,18 +148,11 @@ impl Far {
             far.pictures(),
             sealed.as_ref().map(|sealed| &sealed.accounts),
         );
-        #[cfg(unix)]
-        let wanted = {
-            use tokio::signal::unix::{SignalKind, signal};
-            signal(SignalKind::user_defined1()).map_err(Failure::failed)?
-        };
+        let wish = UserSignal::listen()?;
         let udp_port = endpoint.udp_port();
         self.tell_listening(udp_port, sealed.as_ref())?;
         let sealed = sealed.map(Arc::new);
-        #[cfg(unix)]
-        let inviting = self.invite_more(wanted, udp_port, sealed.as_deref());
-        #[cfg(not(unix))]
-        let inviting = std::future::pending::<Failure>();
+        let inviting = self.invite_more(wish, udp_port, sealed.as_deref());
         let serving = serve_all(&far, &endpoint, listener, sealed.as_ref(), &interrupt, json);
         let ended = tokio::select! {
             () = serving => Ok(()),
@@ -236,25 +217,12 @@ impl Far {
         let accounts =
             Accounts::open(users.usage(), users.allowances()).map_err(Failure::failed)?;
         let accounts = Arc::new(accounts);
-        let seal = Seal::listen(secret.clone(), reach::sockets(&self.listen)?)
-            .allow(Allow::Keys(users.keys().collect()));
-        let users = Arc::new(Mutex::new(users));
-        let seal = seal.on_admitted({
-            let users = users.clone();
-            move |key| keep(&users, key)
-        });
-        let handle = seal.handle();
+        let seal = Seal::listen(secret.clone(), reach::sockets(&self.listen)?);
+        let (seal, admission) = Admission::new(seal, secret, users, "gateway");
         let endpoint = sealed(&self.sctp, seal, VantagePoint::Server)?;
         let listener =
             endpoint.listen(PORT, ListenOptions::from(config)).map_err(Failure::failed)?;
-        let sealed = Sealed {
-            secret,
-            users,
-            accounts,
-            not_saved: Mutex::default(),
-            handle,
-            open: Mutex::default(),
-        };
+        let sealed = Sealed { admission, accounts, not_saved: Mutex::default() };
         Ok((endpoint, listener, Some(sealed)))
     }
 
@@ -281,24 +249,19 @@ impl Far {
 
     /// An invitation for one more near side.
     fn invite(&self, udp_port: u16, sealed: &Sealed) -> Result<String, Failure> {
-        let token = Token::generate().map_err(Failure::failed)?;
-        sealed.handle.invite(token.clone());
         let addresses = reach::addresses(&self.public, &self.listen, udp_port);
-        Ok(Invitation::new(sealed.secret.public(), addresses).with_token(token).to_string())
+        Ok(sealed.admission.invite(addresses)?.to_string())
     }
 
     /// Prints an invitation whenever SIGUSR1 arrives.
-    #[cfg(unix)]
     async fn invite_more(
         &self,
-        mut signal: tokio::signal::unix::Signal,
+        mut wish: UserSignal,
         udp_port: u16,
         sealed: Option<&Sealed>,
     ) -> Failure {
         loop {
-            if signal.recv().await.is_none() {
-                std::future::pending::<()>().await;
-            }
+            wish.next().await;
             let Some(sealed) = sealed else {
                 complain("SIGUSR1: without encryption there are no invitations");
                 continue;
@@ -320,17 +283,15 @@ impl Far {
 impl Sealed {
     /// Returns the account of the near side.
     fn opened(&self, association: &Association) -> Arc<Account> {
-        let near = association.peer_addresses().first().map(SocketAddr::ip);
-        let key = near.and_then(|near| self.handle.peer_of(near));
-        lock(&self.open).push((key, association.clone()));
         // One without a key has ended already.
+        let key = self.admission.opened(association);
         key.map_or_else(Account::unlimited, |key| self.accounts.of(&key.to_string()))
     }
 
     /// Saves what users have carried.
     fn save(&self) {
         let error = self.accounts.save().err();
-        let mut last = lock(&self.not_saved);
+        let mut last = self.not_saved.lock().unwrap_or_else(PoisonError::into_inner);
         // Report a full disk once.
         if let Some(error) = error.as_ref().filter(|error| last.as_ref() != Some(error)) {
             complain(error);
@@ -338,71 +299,21 @@ impl Sealed {
         *last = error;
     }
 
-    fn closed(&self, id: u64) {
-        lock(&self.open).retain(|(_, association)| association.id() != id);
-    }
-
-    /// Allows and locks out near sides as their keys come into the file and leave it.
+    /// Follows the file of users, and saves what they have carried.
     async fn follow_users(&self) {
         let mut saved = Instant::now();
         loop {
-            sleep(LOOK).await;
+            sleep(Admission::LOOK).await;
             if saved.elapsed() >= SAVE {
                 saved = Instant::now();
                 self.save();
             }
-            let changed = lock(&self.users).look();
-            let changed = changed.unwrap_or_else(|error| {
-                complain(&error);
-                Changed::default()
-            });
-            for key in changed.added {
-                self.handle.allow(key);
-                tell_allowed(key);
-            }
-            if let Some(allowances) = changed.allowances {
+            if let Some(allowances) = self.admission.look().await {
                 self.accounts.allow(allowances);
                 complain("what users may have is changed");
             }
-            if !changed.removed.is_empty() {
-                self.lock_out(&changed.removed).await;
-            }
         }
     }
-
-    /// Ends the associations of near sides, and answers them no more.
-    async fn lock_out(&self, keys: &[PublicKey]) {
-        let end = || {
-            let open = lock(&self.open);
-            let theirs = open.iter().filter(|(of, _)| of.is_some_and(|of| keys.contains(&of)));
-            theirs.for_each(|(_, association)| association.abort(b"this key was removed"));
-        };
-        // They learn that, if they can be reached.
-        end();
-        sleep(LAST).await;
-        keys.iter().for_each(|key| self.handle.revoke(*key));
-        // They may have come again meanwhile.
-        end();
-        for key in keys {
-            complain(&format!("{key} may not use this gateway any more"));
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Keeps the key of a near side that came with an invitation.
-fn keep(users: &Mutex<Users>, key: PublicKey) {
-    match lock(users).add(key) {
-        Ok(()) => tell_allowed(key),
-        Err(error) => complain(&error),
-    }
-}
-
-fn tell_allowed(key: PublicKey) {
-    complain(&format!("{key} may use this gateway from now on"));
 }
 
 /// Serves all near sides until the user wants to stop.
@@ -423,7 +334,7 @@ async fn serve_all(
         async move {
             serve(far, association, &account, json).await;
             if let Some(sealed) = sealed {
-                sealed.closed(id);
+                sealed.admission.closed(id);
             }
         }
     };

@@ -1,11 +1,8 @@
 //! `anabranch gateway`.
 
 mod far;
-pub(crate) mod keys;
 mod near;
-pub(crate) mod reach;
 mod report;
-mod users;
 
 pub(crate) use near::page_token;
 

@@ -19,7 +19,6 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use super::keys::key;
 use super::report::{self, Event};
 use super::{PORT, config};
 use crate::address::{Address, authority, plain_address, resolve, socket};
@@ -28,6 +27,7 @@ use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, duration, size};
 use crate::output::{json_line, print_first, write_in_background};
+use crate::sealed::keys::key;
 
 /// A proxy for HTTP and SOCKS5 that reaches the network through the far side
 ///

@@ -15,13 +15,13 @@ use serde::Serialize;
 use tokio::time::{interval, sleep, timeout};
 
 use super::{PORT, digests};
-use crate::commands::gateway::{config, keys};
+use crate::commands::gateway::config;
 use crate::endpoint::{Watch, close, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, duration};
 use crate::output::{count, json_line, one_line, print};
-use crate::sealed::uplink;
+use crate::sealed::{keys, uplink};
 
 /// The pause before connecting again.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -15,12 +15,13 @@ use tokio::time::interval;
 
 use super::{PORT, digests};
 use crate::address::{ListenAddress, socket};
-use crate::commands::gateway::{config, reach};
+use crate::commands::gateway::config;
 use crate::endpoint::{Watch, close, end, sealed};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::SctpOptions;
 use crate::output::{count, json_line, one_line, print, print_first};
+use crate::sealed::reach;
 
 /// Send files and directories to one person, who pastes a line
 ///

@@ -1,4 +1,4 @@
-//! The keys that may use the far side, and what each may have: one a line in a file, which may change while it runs.
+//! The keys that may use a server, and what each may have: one a line in a file, which may change while it runs.
 
 use std::fs::Metadata;
 use std::io::{self, Write as _};
@@ -16,9 +16,9 @@ const MOST_BYTES: u64 = 1 << 20;
 /// In place of a key: each user whose line does not say otherwise.
 const OTHERS: &str = "*";
 
-/// The users of a far side.
+/// The users of a server.
 #[derive(Debug)]
-pub(super) struct Users {
+pub(crate) struct Users {
     file: PathBuf,
     keys: Vec<PublicKey>,
     allowances: Allowances,
@@ -35,16 +35,16 @@ type Stamp = Option<(Option<SystemTime>, u64)>;
 
 /// What changed in the file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Changed {
-    pub(super) added: Vec<PublicKey>,
-    pub(super) removed: Vec<PublicKey>,
+pub(crate) struct Changed {
+    pub(crate) added: Vec<PublicKey>,
+    pub(crate) removed: Vec<PublicKey>,
     /// What users may have now, if that has changed.
-    pub(super) allowances: Option<Allowances>,
+    pub(crate) allowances: Option<Allowances>,
 }
 
 impl Users {
-    /// Reads the file beside the key of the far side; it may be missing.
-    pub(super) fn beside(key: &Path) -> Result<Self, Failure> {
+    /// Reads the file beside the key of the server; it may be missing.
+    pub(crate) fn beside(key: &Path) -> Result<Self, Failure> {
         let file = key.with_extension("users");
         let read = stamp(&file);
         let (keys, allowances) = match read {
@@ -54,22 +54,26 @@ impl Users {
         Ok(Self { file, keys, allowances, unsaved: Vec::new(), read, seen: read })
     }
 
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// The file that keeps what users have carried.
-    pub(super) fn usage(&self) -> PathBuf {
+    pub(crate) fn usage(&self) -> PathBuf {
         self.file.with_extension("usage")
     }
 
     /// What users may have, by the text of their keys.
-    pub(super) fn allowances(&self) -> Allowances {
+    pub(crate) fn allowances(&self) -> Allowances {
         self.allowances.clone()
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = PublicKey> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = PublicKey> {
         self.keys.iter().copied()
     }
 
     /// Adds a key, also to the file.
-    pub(super) fn add(&mut self, key: PublicKey) -> Result<(), String> {
+    pub(crate) fn add(&mut self, key: PublicKey) -> Result<(), String> {
         if self.keys.contains(&key) {
             return Ok(());
         }
@@ -80,7 +84,7 @@ impl Users {
             self.unsaved.push(key);
             let name = self.file.display();
             format!(
-                "{key} may use this gateway until it ends, but cannot be saved in {name}: {error}"
+                "{key} is admitted until this server ends, but cannot be saved in {name}: {error}"
             )
         })
     }
@@ -90,7 +94,7 @@ impl Users {
     ///
     /// # Errors
     /// It cannot be read, or has a wrong line. Then the users stay as they are until the file changes again.
-    pub(super) fn look(&mut self) -> Result<Changed, String> {
+    pub(crate) fn look(&mut self) -> Result<Changed, String> {
         let now = stamp(&self.file);
         let before = std::mem::replace(&mut self.seen, now);
         if now == self.read || now != before {
