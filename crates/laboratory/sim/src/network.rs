@@ -16,6 +16,7 @@ use crate::application::{Application, ApplicationId, Running};
 use crate::calendar::Calendar;
 use crate::channel::{Channel, Direction, LinkId, TrafficCounters};
 use crate::endpoint::{EndpointId, EndpointState};
+use crate::feed::{FeedId, Feeder};
 use crate::flow::Flow;
 use crate::packet::{AddressId, Packet, Packets, Traffic};
 use crate::route_cache::RouteCacheCounters;
@@ -74,6 +75,7 @@ pub(crate) enum Source {
     Endpoint(usize),
     Application(usize),
     Traffic(usize),
+    Feed(usize),
     Flow(usize),
     Web(usize),
     /// The route of an endpoint to an address.
@@ -111,6 +113,9 @@ pub struct Network {
     /// Number of applications that have not finished.
     pub(crate) busy: usize,
     pub(crate) traffic: Vec<Generator>,
+    pub(crate) feeds: Vec<Feeder>,
+    /// Number of sources of cross-traffic, for their random streams.
+    pub(crate) traffic_sources: usize,
     pub(crate) flows: Vec<Flow>,
     /// Metrics of TCP connections between two addresses, for later connections.
     pub(crate) learnt: Cache<(AddressId, AddressId)>,
@@ -165,6 +170,8 @@ impl Network {
             applications: Vec::new(),
             busy: 0,
             traffic: Vec::new(),
+            feeds: Vec::new(),
+            traffic_sources: 0,
             flows: Vec::new(),
             learnt: Cache::default(),
             closed_flows: Vec::new(),
@@ -294,6 +301,12 @@ impl Network {
     pub fn traffic(&self, traffic: TrafficId) -> (u64, u64) {
         let generator = &self.traffic[traffic.0 as usize];
         (generator.sent, generator.received)
+    }
+
+    /// Packets that sources of a feed have sent over its loaded link, and those that have reached the other end.
+    pub fn feed(&self, feed: FeedId) -> (u64, u64) {
+        let feeder = &self.feeds[feed.0 as usize];
+        (feeder.sent, feeder.received)
     }
 
     /// Counters of an endpoint's route cache, summed over its destinations.

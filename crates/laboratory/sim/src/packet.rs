@@ -70,6 +70,8 @@ pub(crate) enum Kind {
     Sctp,
     /// Number of the generator.
     Cross(u32),
+    /// Number of the feed. The packet ends with the link.
+    Fed(u32),
     /// Index of the connection, and its number at this index.
     Tcp(u32, u32),
     /// Destination of the quoted packet, and the error.
@@ -84,6 +86,7 @@ impl Packet {
             Kind::Sctp => self.bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports)),
             Kind::Tcp(number, turn) => number ^ turn.rotate_left(16) ^ (1 << 31),
             Kind::Cross(number) => number ^ (1 << 30),
+            Kind::Fed(number) => number ^ (1 << 29),
             Kind::Icmp(..) => 0,
         };
         pair ^ u64::from(number)
@@ -92,7 +95,7 @@ impl Packet {
     pub(crate) fn traffic(&self) -> Traffic {
         match self.kind {
             Kind::Sctp => Traffic::Sctp,
-            Kind::Cross(_) => Traffic::Cross,
+            Kind::Cross(_) | Kind::Fed(_) => Traffic::Cross,
             Kind::Tcp(..) => Traffic::Tcp,
             Kind::Icmp(..) => Traffic::Icmp,
         }
@@ -113,7 +116,7 @@ impl Carried for Packet {
                 Facts::of_protocol(6, self.size.saturating_sub(20 + 4 * words))
             }
             Kind::Icmp(..) => Facts::of_protocol(1, self.size),
-            Kind::Cross(_) => Facts::of_protocol(17, self.size),
+            Kind::Cross(_) | Kind::Fed(_) => Facts::of_protocol(17, self.size),
         })
     }
 

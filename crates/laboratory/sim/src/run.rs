@@ -15,7 +15,7 @@ use crate::application::{Application, ApplicationId, Context};
 use crate::channel::LinkId;
 use crate::endpoint::{EndpointId, UDP_PORT, Way};
 use crate::network::{ARENA, Network, Source};
-use crate::packet::{Kind, MAX_HOPS, Packet};
+use crate::packet::{AddressId, Kind, MAX_HOPS, Packet};
 use crate::route_cache::CachedRoute;
 use crate::tap::{Fate, Point, Sight};
 use crate::transfer::TransferApplication;
@@ -114,6 +114,7 @@ impl Network {
                 });
             }
             Source::Traffic(number) => self.generate(number),
+            Source::Feed(number) => self.feed_link(number),
             Source::Flow(number) => self.flow_wakes(number),
             Source::Web(number) => self.web_requests(number),
             Source::Route(endpoint, destination) => self.route_found(endpoint, destination),
@@ -145,7 +146,10 @@ impl Network {
             if let Some(packet) = channel.link.poll(now) {
                 channel.delivered(&packet);
                 let node = channel.to;
-                if self.nodes[node].is_router() {
+                if let Kind::Fed(feed) = packet.kind {
+                    self.feeds[feed as usize].received += 1;
+                    self.packets.give_back(packet);
+                } else if self.nodes[node].is_router() {
                     self.forward(node, packet);
                 } else {
                     self.deliver(node, number, packet);
@@ -253,6 +257,8 @@ impl Network {
                 self.flow_receives((number as usize, turn), packet);
                 return;
             }
+            // It has ended at the link.
+            Kind::Fed(_) => return,
             Kind::Sctp | Kind::Icmp(..) => self.nodes[node].endpoint,
         };
         let Some(number) = endpoint else {
@@ -272,7 +278,7 @@ impl Network {
                 let message = IcmpMessage { local, remote, kind, quoted: &packet.bytes };
                 state.endpoint.handle_icmp(now, &message);
             }
-            Kind::Sctp | Kind::Cross(_) | Kind::Tcp(..) => {
+            Kind::Sctp | Kind::Cross(_) | Kind::Fed(_) | Kind::Tcp(..) => {
                 let remote_udp_port = match state.encapsulation {
                     anabranch_proto::Encapsulation::Ip => 0,
                     anabranch_proto::Encapsulation::Udp => UDP_PORT,
@@ -504,7 +510,7 @@ impl Network {
 
     fn generate(&mut self, number: usize) {
         let generator = &mut self.traffic[number];
-        let (size, next) = generator.fire(self.now);
+        let (size, next) = generator.emission.fire(self.now);
         self.calendar.set(generator.source, next);
         let Some(size) = size else { return };
         generator.sent += 1;
@@ -515,6 +521,26 @@ impl Network {
             source: generator.source_address,
             destination: generator.destination,
             kind: Kind::Cross(number as u32),
+            hops: 0,
+            dont_fragment: false,
+            ecn: None,
+        });
+        self.launch(channel, packet);
+    }
+
+    /// Lets a packet of a feed enter its loaded link.
+    fn feed_link(&mut self, number: usize) {
+        let feeder = &mut self.feeds[number];
+        let (size, next) = feeder.fire();
+        let channel = feeder.channel;
+        self.calendar.set_nanos(feeder.source, next);
+        let Some(size) = size else { return };
+        let packet = self.packets.boxed(Packet {
+            bytes: Bytes::new(),
+            size,
+            source: AddressId::MAX,
+            destination: AddressId::MAX,
+            kind: Kind::Fed(number as u32),
             hops: 0,
             dont_fragment: false,
             ecn: None,

@@ -86,87 +86,92 @@ impl CrossTraffic {
     }
 
     pub(crate) fn validate(&self) -> Result<(), SimError> {
-        let check = |ok: bool, option, reason: &'static str| {
-            if ok { Ok(()) } else { Err(SimError::Option { option, reason: reason.into() }) }
-        };
-        let (TrafficPattern::Constant { rate_bps } | TrafficPattern::ParetoOnOff { rate_bps, .. }) =
-            self.pattern;
-        check(
-            (1..=anabranch_impair::MAX_RATE).contains(&rate_bps),
-            "traffic rate_bps",
-            "must lie between 1 and 10^15",
-        )?;
-        if let TrafficPattern::ParetoOnOff { mean_on, mean_off, shape, .. } = self.pattern {
-            let day = anabranch_impair::MAX_SPAN;
-            check(shape > 1.0 && shape <= 100.0, "traffic shape", "must lie between 1 and 100")?;
-            check(
-                !mean_on.is_zero() && mean_on <= day,
-                "traffic mean_on",
-                "must be 1 ns to a day",
-            )?;
-            check(mean_off <= day, "traffic mean_off", "must be at most a day")?;
-        }
-        check(
-            self.sizes.iter().all(|(size, _)| (20..=65_535).contains(size)),
-            "traffic sizes",
-            "must lie between 20 and 65535 bytes",
-        )?;
-        check(
-            self.sizes.iter().any(|(_, weight)| *weight > 0),
-            "traffic sizes",
-            "need a weight above 0",
-        )
+        validate(&self.pattern, &self.sizes)
     }
+}
+
+/// Checks a pattern and sizes of packets with their weights.
+pub(crate) fn validate(pattern: &TrafficPattern, sizes: &[(u32, u32)]) -> Result<(), SimError> {
+    let (TrafficPattern::Constant { rate_bps } | TrafficPattern::ParetoOnOff { rate_bps, .. }) =
+        pattern;
+    check(
+        (1..=anabranch_impair::MAX_RATE).contains(rate_bps),
+        "traffic rate_bps",
+        "must lie between 1 and 10^15",
+    )?;
+    if let TrafficPattern::ParetoOnOff { mean_on, mean_off, shape, .. } = pattern {
+        let day = anabranch_impair::MAX_SPAN;
+        check(*shape > 1.0 && *shape <= 100.0, "traffic shape", "must lie between 1 and 100")?;
+        check(!mean_on.is_zero() && *mean_on <= day, "traffic mean_on", "must be 1 ns to a day")?;
+        check(*mean_off <= day, "traffic mean_off", "must be at most a day")?;
+    }
+    check(
+        sizes.iter().all(|(size, _)| (20..=65_535).contains(size)),
+        "traffic sizes",
+        "must lie between 20 and 65535 bytes",
+    )?;
+    check(sizes.iter().any(|(_, weight)| *weight > 0), "traffic sizes", "need a weight above 0")
+}
+
+pub(crate) fn check(ok: bool, option: &'static str, reason: &'static str) -> Result<(), SimError> {
+    if ok { Ok(()) } else { Err(SimError::Option { option, reason: reason.into() }) }
+}
+
+/// When a source sends, and packets of which size.
+#[derive(Debug)]
+pub(crate) struct Emission {
+    pattern: TrafficPattern,
+    sizes: Vec<(u32, u32)>,
+    stop: Option<Instant>,
+    rng: Rng,
+    /// End of the ON period.
+    on_until: u64,
+    started: bool,
 }
 
 /// A running generator.
 #[derive(Debug)]
 pub(crate) struct Generator {
-    spec: CrossTraffic,
-    rng: Rng,
+    pub(crate) emission: Emission,
     pub(crate) source_address: AddressId,
     pub(crate) destination: AddressId,
     /// The channel through which packets leave.
     pub(crate) channel: usize,
     /// Its entry in the calendar.
     pub(crate) source: usize,
-    /// End of the ON period.
-    on_until: u64,
-    started: bool,
     pub(crate) sent: u64,
     pub(crate) received: u64,
 }
 
 impl Generator {
     pub(crate) fn new(
-        spec: CrossTraffic,
-        rng: Rng,
+        emission: Emission,
         (source_address, destination): (AddressId, AddressId),
         channel: usize,
         source: usize,
     ) -> Self {
-        Self {
-            spec,
-            rng,
-            source_address,
-            destination,
-            channel,
-            source,
-            on_until: 0,
-            started: false,
-            sent: 0,
-            received: 0,
-        }
+        Self { emission, source_address, destination, channel, source, sent: 0, received: 0 }
+    }
+}
+
+impl Emission {
+    pub(crate) fn new(
+        pattern: TrafficPattern,
+        sizes: Vec<(u32, u32)>,
+        stop: Option<Instant>,
+        rng: Rng,
+    ) -> Self {
+        Self { pattern, sizes, stop, rng, on_until: 0, started: false }
     }
 
     /// Handles a due event. Returns the size of the packet to send now, if any, and the next due
     /// time.
     pub(crate) fn fire(&mut self, now: Instant) -> (Option<u32>, Option<Instant>) {
         let nanos = now.as_nanos();
-        if self.spec.stop.is_some_and(|stop| now >= stop) {
+        if self.stop.is_some_and(|stop| now >= stop) {
             return (None, None);
         }
-        match self.spec.pattern {
+        match self.pattern {
             TrafficPattern::Constant { rate_bps } => {
                 let size = self.draw_size();
                 (Some(size), at(nanos.saturating_add(interval(size, rate_bps))))
@@ -190,12 +195,12 @@ impl Generator {
     }
 
     fn draw_size(&mut self) -> u32 {
-        if let [(size, _)] = self.spec.sizes[..] {
+        if let [(size, _)] = self.sizes[..] {
             return size;
         }
-        let total = self.spec.sizes.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        let total = self.sizes.iter().map(|(_, weight)| u64::from(*weight)).sum();
         let mut draw = self.rng.below(total);
-        for (size, weight) in &self.spec.sizes {
+        for (size, weight) in &self.sizes {
             match draw.checked_sub(u64::from(*weight)) {
                 Some(rest) => draw = rest,
                 None => return *size,
@@ -227,9 +232,9 @@ fn at(nanos: u64) -> Option<Instant> {
 mod tests {
     use super::*;
 
-    fn generator(spec: CrossTraffic, seed: u64) -> Generator {
+    fn generator(spec: CrossTraffic, seed: u64) -> Emission {
         spec.validate().unwrap();
-        Generator::new(spec, Rng::new(seed), (0, 1), 0, 0)
+        Emission::new(spec.pattern, spec.sizes, spec.stop, Rng::new(seed))
     }
 
     /// Times and sizes of the packets sent before `end` seconds.

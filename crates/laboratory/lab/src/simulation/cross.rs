@@ -1,12 +1,13 @@
 //! Cross-traffic: the hosts at the ends of a core, and their packets.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_impair::{LinkConfig, Rng};
 use anabranch_sim::{
-    CrossTraffic, LinkId, LogNormal, Network, NodeId, SimError, TcpConfig, TcpFlow, TrafficPattern,
-    WebTraffic,
+    CrossTraffic, Direction, Feed, LinkId, LogNormal, Network, NodeId, SimError, TcpConfig,
+    TcpFlow, TrafficPattern, WebTraffic,
 };
 
 use super::build::{UNKNOWN, damages};
@@ -20,7 +21,8 @@ const TIMESTAMPS: u64 = 12;
 const LONG_PACKET: u64 = 1500;
 const SHORT_PACKET: u64 = 576;
 
-/// Adds hosts at both ends of the core of a path, with sources.
+/// Adds hosts at both ends of the core of a path, with sources. Sources that do not react to the network need no hosts: their
+/// packets come over feeds.
 pub(super) fn add(
     net: &mut Network,
     setup: &Setup,
@@ -33,89 +35,144 @@ pub(super) fn add(
     let core = setup.network.links.get(path.core).ok_or(UNKNOWN)?;
     let core_id = links.get(path.core).copied().ok_or(UNKNOWN)?;
     let reversed = path.links.iter().any(|(link, reversed)| *link == path.core && *reversed);
+    let edges = Hosts::of(&cross.edges, draws);
+    let directions = [(cross.forward, false), (cross.backward, true)];
+    let directions = directions.into_iter().filter(|(wanted, _)| *wanted);
+    if let Some(unmoved) = Unmoved::of(cross.kind) {
+        for (_, back) in directions {
+            let from = edges.pairs.iter().map(|pair| if back { pair.1 } else { pair.0 });
+            let from = from.map(|host| (host, edges.delays[host].1));
+            let direction = if back == reversed { Direction::Forward } else { Direction::Backward };
+            let (rate_bps, delay) = (cross.edge_rate, Duration::ZERO);
+            unmoved.add(net, from, Feed { link: core_id, direction, rate_bps, delay })?;
+        }
+        return Ok(());
+    }
     let (near, far) = if reversed { (core.to, core.from) } else { (core.from, core.to) };
     let near = nodes.get(near).copied().ok_or(UNKNOWN)?;
     let far = nodes.get(far).copied().ok_or(UNKNOWN)?;
     // Each side reaches the other over the core.
-    let mut hosts = |router, other, delays: &[Duration]| {
-        let add = |delay: &Duration| {
-            let (host, ip) = add_edge(net, router, cross, *delay)?;
-            net.add_route(other, ip, core_id)?;
-            Ok(host)
-        };
-        delays.iter().map(add).collect::<Result<Vec<NodeId>, SimError>>()
-    };
-    let pairs: Vec<(NodeId, NodeId)> = match &cross.edges {
-        Edges::Drawn(count, (least, most)) => {
-            let mut pairs = Vec::new();
-            for _ in 0..*count {
-                let left = hosts(near, far, &[between(*least, *most, draws)])?;
-                let right = hosts(far, near, &[between(*least, *most, draws)])?;
-                pairs.extend(left.into_iter().zip(right));
-            }
-            pairs
-        }
-        Edges::Given(left, right) => {
-            let (left, right) = (hosts(near, far, left)?, hosts(far, near, right)?);
-            left.iter().flat_map(|left| right.iter().map(|right| (*left, *right))).collect()
-        }
-    };
+    let hosts = edges.delays.iter().map(|(is_near, delay)| {
+        let (router, other) = if *is_near { (near, far) } else { (far, near) };
+        let (host, ip) = add_edge(net, router, cross, *delay)?;
+        net.add_route(other, ip, core_id)?;
+        Ok(host)
+    });
+    let hosts = hosts.collect::<Result<Vec<NodeId>, SimError>>()?;
+    let pairs: Vec<_> =
+        edges.pairs.iter().map(|(one, other)| (hosts[*one], hosts[*other])).collect();
     let checksum = damages(&setup.network);
-    let directions = [(cross.forward, false), (cross.backward, true)];
     let mut bulk = 0;
-    for (_, back) in directions.into_iter().filter(|(wanted, _)| *wanted) {
+    for (_, back) in directions {
         let pairs = pairs.iter().map(|pair| if back { (pair.1, pair.0) } else { *pair });
-        let sources = match cross.kind {
-            CrossKind::Constant { .. } => 1,
-            CrossKind::Pareto { sources, .. } => sources,
-            CrossKind::Tcp { flows, .. } => flows,
+        match cross.kind {
+            CrossKind::Constant { .. } | CrossKind::Pareto { .. } => {}
+            CrossKind::Tcp { flows, packet, profile, start_within } => {
+                for (_, (from, to)) in (0..flows).zip(pairs.cycle()) {
+                    let mut flow = TcpFlow::greedy(from, to);
+                    flow.config = TcpConfig::of(profile);
+                    flow.config.checksum = checksum;
+                    let options = if flow.config.timestamps { TIMESTAMPS } else { 0 };
+                    flow.config.mss = (packet - TCP_AND_IP).saturating_sub(options).max(8) as u16;
+                    flow.start = net.now() + between(Duration::ZERO, start_within, draws);
+                    net.add_tcp_flow(flow)?;
+                }
+            }
             CrossKind::Mix(mix) => {
                 for (from, to) in pairs {
                     add_mix(net, (&mix, checksum), from, to, &mut bulk, draws)?;
                 }
-                continue;
             }
-        };
-        for (_, (from, to)) in (0..sources).zip(pairs.cycle()) {
-            add_source(net, (cross.kind, checksum), from, to, draws)?;
         }
     }
     Ok(())
 }
 
-/// Adds one source of cross-traffic; its segments have checksums if wanted.
-fn add_source(
-    net: &mut Network,
-    (kind, checksum): (CrossKind, bool),
-    from: NodeId,
-    to: NodeId,
-    draws: &mut Rng,
-) -> Result<(), SimError> {
-    match kind {
-        CrossKind::Constant { rate, packet } => {
-            net.add_traffic(CrossTraffic::constant(from, to, rate, packet as u32))?;
+/// The hosts at both ends of a core, as the delays of their links, and which of them exchange packets.
+struct Hosts {
+    /// Whether each is at the sender's end, and its delay.
+    delays: Vec<(bool, Duration)>,
+    /// Each pair has a host of the sender's end first.
+    pairs: Vec<(usize, usize)>,
+}
+
+impl Hosts {
+    fn of(edges: &Edges, draws: &mut Rng) -> Self {
+        match edges {
+            Edges::Drawn(count, (least, most)) => {
+                let pairs = 0..*count as usize;
+                let delays = pairs.clone().flat_map(|_| [true, false]);
+                let delays = delays.map(|near| (near, between(*least, *most, draws))).collect();
+                Self { delays, pairs: pairs.map(|pair| (2 * pair, 2 * pair + 1)).collect() }
+            }
+            Edges::Given(left, right) => {
+                let ends = [(true, left), (false, right)];
+                let delays =
+                    ends.iter().flat_map(|(near, end)| end.iter().map(|delay| (*near, *delay)));
+                let far = left.len()..left.len() + right.len();
+                let pairs =
+                    (0..left.len()).flat_map(|one| far.clone().map(move |other| (one, other)));
+                Self { delays: delays.collect(), pairs: pairs.collect() }
+            }
         }
-        CrossKind::Pareto { rate, sources, shape, on, off } => {
-            let share = on.as_secs_f64() / (on + off).as_secs_f64();
-            let mean = (rate / sources).max(1);
-            let rate_bps = ((mean as f64 / share) as u64).max(1);
-            let mut traffic = CrossTraffic::pareto(from, to, rate_bps);
-            traffic.pattern =
-                TrafficPattern::ParetoOnOff { rate_bps, mean_on: on, mean_off: off, shape };
-            net.add_traffic(traffic)?;
-        }
-        CrossKind::Tcp { packet, profile, start_within, .. } => {
-            let mut flow = TcpFlow::greedy(from, to);
-            flow.config = TcpConfig::of(profile);
-            flow.config.checksum = checksum;
-            let options = if flow.config.timestamps { TIMESTAMPS } else { 0 };
-            flow.config.mss = (packet - TCP_AND_IP).saturating_sub(options).max(8) as u16;
-            flow.start = net.now() + between(Duration::ZERO, start_within, draws);
-            net.add_tcp_flow(flow)?;
-        }
-        CrossKind::Mix(_) => {}
     }
-    Ok(())
+}
+
+/// Sources that do not react to the network: their pattern, sizes of packets, and number.
+struct Unmoved {
+    pattern: TrafficPattern,
+    sizes: Vec<(u32, u32)>,
+    sources: u64,
+}
+
+impl Unmoved {
+    fn of(kind: CrossKind) -> Option<Self> {
+        match kind {
+            CrossKind::Constant { rate, packet } => Some(Self {
+                pattern: TrafficPattern::Constant { rate_bps: rate },
+                sizes: vec![(packet as u32, 1)],
+                sources: 1,
+            }),
+            CrossKind::Pareto { rate, sources, shape, on, off } => {
+                let share = on.as_secs_f64() / (on + off).as_secs_f64();
+                let mean = (rate / sources).max(1);
+                let rate_bps = ((mean as f64 / share) as u64).max(1);
+                Some(Self {
+                    pattern: TrafficPattern::ParetoOnOff {
+                        rate_bps,
+                        mean_on: on,
+                        mean_off: off,
+                        shape,
+                    },
+                    sizes: CrossTraffic::CARO_MIX.to_vec(),
+                    sources,
+                })
+            }
+            CrossKind::Tcp { .. } | CrossKind::Mix(_) => None,
+        }
+    }
+
+    /// Adds them in turns behind the links of these hosts, which load `core`.
+    fn add(
+        &self,
+        net: &mut Network,
+        hosts: impl Iterator<Item = (usize, Duration)> + Clone,
+        core: Feed,
+    ) -> Result<(), SimError> {
+        let mut feeds = BTreeMap::new();
+        for (_, (host, delay)) in (0..self.sources).zip(hosts.cycle()) {
+            let feed = match feeds.get(&host) {
+                Some(feed) => *feed,
+                None => {
+                    let feed = net.add_feed(Feed { delay, ..core })?;
+                    feeds.insert(host, feed);
+                    feed
+                }
+            };
+            net.add_feed_source(feed, self.pattern, self.sizes.clone(), net.now())?;
+        }
+        Ok(())
+    }
 }
 
 /// Adds the applications of a mix from one host to another; `bulk` counts bulk transfers. Answers

@@ -5,23 +5,24 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use anabranch_impair::{Link, LinkConfig};
+use anabranch_impair::{Link, LinkConfig, Rng};
 use anabranch_proto::config::Routes as ReachablePairs;
 use anabranch_proto::{Endpoint, EndpointConfig, Instant, Log};
 
 use super::{Network, Node, NodeId, Source, purpose};
 use crate::action::Action;
 use crate::application::{Application, ApplicationId, Running};
-use crate::channel::{Channel, LinkId};
+use crate::channel::{Channel, Direction, LinkId};
 use crate::endpoint::{EndpointId, EndpointState, default_config};
 use crate::error::SimError;
+use crate::feed::{Feed, FeedId, Feeder};
 use crate::packet::AddressId;
 use crate::route_cache::RouteCache;
 use crate::routing::{Address, Routes};
 use crate::series::{Gauge, Series, SeriesId};
 use crate::spread::{Choice, Spread};
 use crate::tap::{Fate, Sight, Tap};
-use crate::traffic::{CrossTraffic, Generator, TrafficId};
+use crate::traffic::{CrossTraffic, Emission, Generator, TrafficId, TrafficPattern, validate};
 use crate::transfer::{Transfer, TransferApplication, TransferId};
 
 impl Network {
@@ -342,11 +343,56 @@ impl Network {
         let ids = self.pair(spec.from, spec.to)?;
         let channel = self.addresses[ids.0 as usize].channel;
         let number = self.traffic.len();
-        let draws = self.draws(purpose::TRAFFIC, number);
+        let draws = self.traffic_draws();
         let source = self.source(Source::Traffic(number));
         self.calendar.set(source, Some(spec.start));
-        self.traffic.push(Generator::new(spec, draws, ids, channel, source));
+        let emission = Emission::new(spec.pattern, spec.sizes, spec.stop, draws);
+        self.traffic.push(Generator::new(emission, ids, channel, source));
         Ok(TrafficId(number as u32))
+    }
+
+    /// Adds an access link for sources that load one link. It has no sources yet.
+    ///
+    /// # Errors
+    /// Invalid options.
+    pub fn add_feed(&mut self, spec: Feed) -> Result<FeedId, SimError> {
+        spec.validate()?;
+        let channel = spec.link.forward() + usize::from(spec.direction == Direction::Backward);
+        let number = self.feeds.len();
+        let source = self.source(Source::Feed(number));
+        self.feeds.push(Feeder::new(spec, channel, source));
+        Ok(FeedId(number as u32))
+    }
+
+    /// Adds a source to a feed that sends from `start` on, forever. `sizes` are those of IP packets in bytes, each with its
+    /// weight.
+    ///
+    /// # Errors
+    /// Invalid options, or a start before the present or after the feed's first packet.
+    pub fn add_feed_source(
+        &mut self,
+        feed: FeedId,
+        pattern: TrafficPattern,
+        sizes: Vec<(u32, u32)>,
+        start: Instant,
+    ) -> Result<(), SimError> {
+        validate(&pattern, &sizes)?;
+        let number = feed.0 as usize;
+        if start < self.now || self.feeds[number].has_begun() {
+            return Err(SimError::Past);
+        }
+        let emission = Emission::new(pattern, sizes, None, self.traffic_draws());
+        let feeder = &mut self.feeds[number];
+        let due = feeder.add(emission, start);
+        self.calendar.set_nanos(feeder.source, due);
+        Ok(())
+    }
+
+    /// The generator of random numbers for one more source of cross-traffic.
+    fn traffic_draws(&mut self) -> Rng {
+        let draws = self.draws(purpose::TRAFFIC, self.traffic_sources);
+        self.traffic_sources += 1;
+        draws
     }
 
     /// The first pair of addresses over which a host reaches another.

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod failures;
+mod feeds;
 mod flows;
 mod network;
 mod rules;
