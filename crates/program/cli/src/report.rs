@@ -235,15 +235,12 @@ impl Traffic {
         text
     }
 
-    /// The same over sealed paths. They have numbers, and numbers without an uplink are never verified, which is not
+    /// The same over sealed paths. They have numbers, and those without an uplink, over which nothing has ever come, are not
     /// worth a word.
     pub(crate) fn sealed(mut self) -> Self {
-        for path in &mut self.paths {
-            if let Figures::Sctp(path) = &mut path.figures
-                && path.statistics.packets_received == 0
-            {
-                path.unverified = None;
-            }
+        let used = |path: &PathReport| path.sctp().is_none_or(|path| path.packets_received > 0);
+        if self.paths.iter().any(used) {
+            self.paths.retain(used);
         }
         self
     }

@@ -94,7 +94,9 @@ fn a_measurement_is_sealed_on_both_sides_or_on_none() {
     };
     let two =
         ["--sealed", "--mode", "both", "--associations", "3", "--uplink", "127.0.0.2,127.0.0.3"];
-    for (peer, more) in [(&line, &[][..]), (&there, &["--sealed"]), (&there, &two)] {
+    for (peer, more, uplinks) in
+        [(&line, &[][..], 1), (&there, &["--sealed"], 1), (&there, &two, 2)]
+    {
         let ended = perf(peer, more);
         assert_eq!(ended.code, Some(0), "{peer}: {}", ended.stderr);
         let summary = ended.stdout.lines().last().unwrap();
@@ -106,10 +108,8 @@ fn a_measurement_is_sealed_on_both_sides_or_on_none() {
         assert_eq!(ended["event"], "ended");
         assert!(ended["peer"].as_str().unwrap().starts_with("127.0.0."), "{ended}");
         let paths = ended["paths"].as_array().unwrap();
-        assert!(
-            paths.len() > 1 && paths.iter().all(|path| path["unverified"].is_null()),
-            "{ended}"
-        );
+        assert_eq!(paths.len(), uplinks, "{ended}");
+        assert!(paths.iter().all(|path| path["unverified"].is_null()), "{ended}");
     }
     perf(&there, &[]).failed_with(1, "the server is sealed: use --sealed");
     perf(&elsewhere, &["--sealed"]).failed_with(1, "no sealed server answers");
