@@ -48,10 +48,7 @@ fn role(command: &str, argument: &str) -> Option<Role> {
         (_, "log" | "capture" | "report" | "qlog" | "pcap" | "filmstrip" | "output") => {
             Role::Output
         }
-        ("gateway-far" | "gateway-near" | "perf-server" | "receive" | "serve", "key") => {
-            Role::Input
-        }
-        (_, "known_servers") => Role::Input,
+        (_, "key" | "known_servers") => Role::Input,
         ("pattern-new", "out") => Role::Output,
         ("run", "host" | "join") => Role::Other,
         (_, "out" | "directory" | "pictures" | "control" | "scenarios" | "upload") => Role::Other,
