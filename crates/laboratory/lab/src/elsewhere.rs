@@ -65,7 +65,7 @@ mod tests {
     fn the_tests_exist() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
         let mut count = 0;
-        for document in ["caro", "nat-ch3", "nat-ch4"] {
+        for document in ["caro", "nat-ch2", "nat-ch3", "nat-ch4", "web"] {
             for claim in read(&root.join("scenarios").join(document)).unwrap() {
                 let text = fs::read_to_string(root.join(&claim.file)).unwrap();
                 let function =
@@ -74,7 +74,7 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 15);
+        assert_eq!(count, 17);
     }
 
     /// The indentation of a function.

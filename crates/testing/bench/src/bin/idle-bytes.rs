@@ -1,9 +1,9 @@
 //! Prints the memory of one idle association on one side in bytes.
 //!
 //! Two endpoints with two addresses each hold 100 associations with 1024 streams in both
-//! directions. Each transfers 1 MB each way over sixteen of its streams, and is left alone until
-//! nothing more has to be sent. The growth of the allocator's memory since before the first
-//! association is then divided by the 200 ends.
+//! directions. Each transfers 1 MB each way over sixteen of its streams, or as many as the argument
+//! says (1 to 1000), and is left alone until nothing more has to be sent. The growth of the
+//! allocator's memory since before the first association is then divided by the 200 ends.
 #![forbid(unsafe_code)]
 
 use std::alloc::System;
@@ -26,9 +26,11 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const ASSOCIATIONS: usize = 100;
 const STREAMS: u16 = 1024;
-/// Streams that carry data. The cost of streams that were used is not measured: if all of them were
-/// used, two bytes of stream sequence number each way would fill 4 KB alone.
+/// Streams that carry data, unless the argument says otherwise: if all of them did, two bytes of stream sequence number
+/// each way would fill 4 KB alone.
 const USED_STREAMS: u16 = 16;
+/// Messages of each association and direction, so that each stream gets one.
+const MESSAGES: u16 = 1000;
 const MEGABYTE: usize = 1_000_000;
 const PORT: u16 = 5000;
 const CLIENT: [IpAddr; 2] = [host(1, 1), host(2, 1)];
@@ -45,7 +47,12 @@ fn held() -> usize {
 }
 
 fn main() -> ExitCode {
-    match measure() {
+    let used = std::env::args().nth(1).map_or(Ok(USED_STREAMS), |used| used.parse());
+    let measured = match used {
+        Ok(used @ 1..=MESSAGES) => measure(used),
+        _ => Err(format!("the number of streams that carry data is 1 to {MESSAGES}")),
+    };
+    match measured {
         Ok(bytes) => {
             println!("{bytes}");
             ExitCode::SUCCESS
@@ -57,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure() -> Result<usize, String> {
+fn measure(used: u16) -> Result<usize, String> {
     let mut options = AssociationConfig::default();
     options.sending.outbound_streams = STREAMS;
     options.receiving.inbound_streams = STREAMS;
@@ -65,7 +72,7 @@ fn measure() -> Result<usize, String> {
     let mut run = Run::new(&options)?;
     let before = held();
     for number in 0..ASSOCIATIONS {
-        run.transfer(&options).map_err(|e| format!("association {number}: {e}"))?;
+        run.transfer(&options, used).map_err(|e| format!("association {number}: {e}"))?;
     }
     run.rest(Duration::from_secs(20));
     for (end, id) in &run.established {
@@ -109,8 +116,8 @@ impl Run {
         Ok(Run { ends, now: Instant::ZERO, established })
     }
 
-    /// Sets up an association and transfers a megabyte each way.
-    fn transfer(&mut self, options: &Arc<AssociationConfig>) -> Result<(), String> {
+    /// Sets up an association and transfers a megabyte each way over `used` streams.
+    fn transfer(&mut self, options: &Arc<AssociationConfig>, used: u16) -> Result<(), String> {
         let mut request = ConnectRequest::new(SERVER.to_vec(), PORT);
         request.config = Arc::clone(options);
         self.ends[0].connect(self.now, request).map_err(|e| e.to_string())?;
@@ -121,10 +128,10 @@ impl Run {
         if new.len() != 2 {
             return Err(format!("{} ends came up", new.len()));
         }
-        let message = Bytes::from(vec![7; MEGABYTE / 1000]);
-        for number in 0..1000 {
+        let message = Bytes::from(vec![7; MEGABYTE / usize::from(MESSAGES)]);
+        for number in 0..MESSAGES {
             for (end, id) in &new {
-                let stream = number % USED_STREAMS;
+                let stream = number % used;
                 loop {
                     let mut association = self.ends[*end]
                         .association_mut(self.now, *id)
