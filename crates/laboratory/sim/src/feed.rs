@@ -1,7 +1,7 @@
 //! Cross-traffic of a single link, from sources behind an access link of their own.
 //!
-//! Nothing else uses the access link, so when its packets come out is computed and not simulated; and where the packets go
-//! after the loaded link matters to nobody. So a packet costs two events, and not one for each link on its way.
+//! Nothing else uses the access link, so the simulator computes when packets leave it. After the loaded link they are
+//! dropped, because nothing depends on them there. A packet therefore costs two events instead of one for each link.
 
 use std::time::Duration;
 

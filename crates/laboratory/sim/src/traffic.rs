@@ -117,7 +117,7 @@ pub(crate) fn check(ok: bool, option: &'static str, reason: &'static str) -> Res
     if ok { Ok(()) } else { Err(SimError::Option { option, reason: reason.into() }) }
 }
 
-/// When a source sends, and packets of which size.
+/// When a source sends, and the sizes of its packets.
 #[derive(Debug)]
 pub(crate) struct Emission {
     pattern: TrafficPattern,

@@ -1,4 +1,4 @@
-//! `serve --sealed --private` and `perf server --sealed --private`: who is admitted, and who is not any more.
+//! `serve --sealed --private` and `perf server --sealed --private`: admitting users and locking them out.
 #![cfg(unix)]
 
 mod common;

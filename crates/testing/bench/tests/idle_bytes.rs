@@ -5,7 +5,7 @@ use std::process::Command;
 /// Maximum number of bytes of an idle end with two paths and 1,024 streams (`docs/performance.md`).
 const MOST: usize = 4096;
 
-/// Bytes of an idle end that has used so many streams.
+/// Bytes of an idle end that has used this number of streams.
 fn bytes(used: usize) -> usize {
     let program = env!("CARGO_BIN_EXE_idle-bytes");
     let output = Command::new(program).arg(used.to_string()).output().expect("it starts");

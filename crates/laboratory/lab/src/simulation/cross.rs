@@ -66,6 +66,7 @@ pub(super) fn add(
     for (_, back) in directions {
         let pairs = pairs.iter().map(|pair| if back { (pair.1, pair.0) } else { *pair });
         match cross.kind {
+            // They came over feeds, above.
             CrossKind::Constant { .. } | CrossKind::Pareto { .. } => {}
             CrossKind::Tcp { flows, packet, profile, start_within } => {
                 for (_, (from, to)) in (0..flows).zip(pairs.cycle()) {

@@ -170,7 +170,8 @@ impl Servers {
                      (serve --sealed), that no firewall stops UDP port {udp_port}, and {}",
                     names(authority, udp_port).join(", "),
                     match invited {
-                        true => "that nobody else has used this line",
+                        true =>
+                            "that nobody else has used this line, and the server has not started again since it was printed",
                         false => "that the server knows the key in --key if it is a private one",
                     }
                 )));

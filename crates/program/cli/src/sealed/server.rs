@@ -85,8 +85,8 @@ pub(crate) struct Clients {
 }
 
 impl ServerSealOptions {
-    /// Opens an endpoint that listens on this SCTP port. Unless it is private, any client may use it, and it gives its
-    /// key to anyone who asks.
+    /// Opens an endpoint that listens on this SCTP port. Unless it is private, any client may use it, and it answers
+    /// any question for its key.
     pub(crate) fn server(
         &self,
         listen: &ListenAddress,
