@@ -137,7 +137,7 @@ fn compare(options: &Options) -> Result<(), String> {
         let ours = user_time(&mut this_program("long", 1)?)?;
         times.push((theirs, ours));
     }
-    let long = report("sim_vs_ns2_80MB", "80 MB at 3 %/3 %, one run", &times, 1.0);
+    let long = report("sim_vs_ns2_80MB", "80 MB at 3 %/3 %, one run", &times, 3.0);
 
     let mut theirs = 0.0;
     for point in scenario::grid() {
@@ -147,7 +147,7 @@ fn compare(options: &Options) -> Result<(), String> {
     }
     let ours = user_time(&mut this_program("grid", options.seeds)?)?;
     let title = format!("{} points of caro 2.5, {} seeds each", GRID, options.seeds);
-    let grid = report("sim_vs_ns2_grid", &title, &[(theirs, ours)], 2.0);
+    let grid = report("sim_vs_ns2_grid", &title, &[(theirs, ours)], 20.0);
     if let Some(file) = &mut json {
         let value = serde_json::json!({ "sim_vs_ns2_80MB": long, "sim_vs_ns2_grid": grid });
         file.write_all(format!("{value:#}\n").as_bytes())
