@@ -3,7 +3,9 @@
 The namespaces are c, the client with the devices u1, u2 and so on; n1, n2 and so on, the translators; and s, the server.
 """
 
+import argparse
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -27,6 +29,14 @@ def provide(packages, optional=None):
     missing = [name for name in packages if not shutil.which(name)]
     if missing:
         raise Missing(f"missing: {', '.join(missing)}")
+
+
+def result_file(text):
+    """The path of a file for results, as a type of an argument: refused at once if its directory does not exist."""
+    path = pathlib.Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no directory {path.parent}")
+    return path
 
 
 class Network:
