@@ -20,6 +20,9 @@ pub struct RouteCache {
     pub lifetime: Duration,
     /// How long a discovery takes.
     pub discovery: Duration,
+    /// Whether a route that was found is kept until the next packet after those that waited for it,
+    /// however late: the SCTP module of ns-2.35 does that.
+    pub keeps_unused: bool,
 }
 
 /// Counters of a host's route cache for one destination.
@@ -37,6 +40,8 @@ pub(crate) struct CachedRoute {
     pub(crate) config: RouteCache,
     /// When a packet was last sent; `None` before the first discovery is complete.
     used: Option<Instant>,
+    /// Whether the route is kept for the next packet, whenever that is.
+    kept: bool,
     /// End of the current discovery.
     found_at: Option<Instant>,
     waiting: VecDeque<Box<Packet>>,
@@ -50,6 +55,7 @@ impl CachedRoute {
         Self {
             config,
             used: None,
+            kept: false,
             found_at: None,
             waiting: VecDeque::new(),
             counters: RouteCacheCounters::default(),
@@ -60,10 +66,11 @@ impl CachedRoute {
     /// Handles a packet to send. Returns it if it may be sent now; otherwise stores it.
     pub(crate) fn send(&mut self, now: Instant, packet: Box<Packet>) -> Option<Box<Packet>> {
         if self.found_at.is_none() {
-            let known =
+            let fresh =
                 self.used.is_some_and(|used| now.saturating_since(used) <= self.config.lifetime);
-            if known {
+            if fresh || self.kept {
                 self.used = Some(now);
+                self.kept = false;
                 return Some(packet);
             }
             self.counters.discoveries += 1;
@@ -83,6 +90,7 @@ impl CachedRoute {
     pub(crate) fn found(&mut self, now: Instant) -> VecDeque<Box<Packet>> {
         self.found_at = None;
         self.used = Some(now);
+        self.kept = self.config.keeps_unused;
         std::mem::take(&mut self.waiting)
     }
 }
@@ -111,10 +119,26 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
+    fn config(keeps_unused: bool) -> RouteCache {
+        RouteCache {
+            lifetime: Duration::from_millis(500),
+            discovery: Duration::from_secs(1),
+            keeps_unused,
+        }
+    }
+
+    #[test]
+    fn a_route_that_was_found_may_be_kept_until_it_is_used() {
+        let mut route = CachedRoute::new(config(true), 0);
+        assert!(route.send(at(0), packet(1)).is_none());
+        assert_eq!(route.found(at(1000)).len(), 1);
+        assert!(route.send(at(60_000), packet(2)).is_some());
+        assert!(route.send(at(60_501), packet(3)).is_none(), "its lifetime begins with that packet");
+    }
+
     #[test]
     fn a_route_is_discovered_kept_and_forgotten() {
-        let config =
-            RouteCache { lifetime: Duration::from_millis(500), discovery: Duration::from_secs(1) };
+        let config = config(false);
         let mut route = CachedRoute::new(config, 0);
         // The first packet and the next one wait.
         assert!(route.send(at(0), packet(1)).is_none());

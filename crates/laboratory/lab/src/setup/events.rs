@@ -61,6 +61,8 @@ pub struct RouteCache {
     pub lifetime: Duration,
     /// The first packet after that waits this long.
     pub discovery: Duration,
+    /// Whether a route that was found is kept until the next packet, however late, as in ns-2.35.
+    pub keeps_unused: bool,
 }
 
 /// Reads the events of links and those of addresses.
@@ -149,7 +151,9 @@ pub(super) fn read_route_cache(root: &Fields<'_>) -> Checked<Option<RouteCache>>
         Some(time) => Ok(duration(time)),
         None => problem(fields.line(), format!("route_cache.{key} is missing")),
     };
-    let cache = RouteCache { lifetime: time("lifetime")?, discovery: time("discovery")? };
+    let (lifetime, discovery) = (time("lifetime")?, time("discovery")?);
+    let keeps_unused = fields.flag("keeps_unused")?.unwrap_or(false);
+    let cache = RouteCache { lifetime, discovery, keeps_unused };
     fields.finish()?;
     Ok(Some(cache))
 }

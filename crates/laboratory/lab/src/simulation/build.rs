@@ -131,7 +131,8 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     let sender = net.add_endpoint_with(node(0)?, config(pairs.clone()))?;
     let receiver = net.add_endpoint_with(node(1)?, config(back))?;
     if let Some(cache) = setup.route_cache {
-        let cache = RouteCache { lifetime: cache.lifetime, discovery: cache.discovery };
+        let setup::RouteCache { lifetime, discovery, keeps_unused } = cache;
+        let cache = RouteCache { lifetime, discovery, keeps_unused };
         net.set_route_cache(sender, Some(cache));
     }
     let (mut transfers, mut measured) = (Vec::new(), Vec::new());

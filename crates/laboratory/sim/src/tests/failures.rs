@@ -130,7 +130,7 @@ fn reactive_routes_delay_what_finds_them_forgotten() {
     let (plain, counters) = run(None);
     assert_eq!(counters, RouteCacheCounters::default());
     // INIT waits for the discovery; the messages follow soon enough to keep the route.
-    let long = RouteCache { lifetime: ms(1000), discovery: ms(300) };
+    let long = RouteCache { lifetime: ms(1000), discovery: ms(300), keeps_unused: false };
     let (found, counters) = run(Some(long));
     assert_eq!(counters, RouteCacheCounters { discoveries: 1, delayed_packets: 1 });
     let later = |result: &TransferResult| result.connected_at.unwrap().as_nanos();
@@ -138,7 +138,7 @@ fn reactive_routes_delay_what_finds_them_forgotten() {
     assert_eq!(found.delays.max(), plain.delays.max());
     // The route expires before the second message. Sending it late renews the route, which then
     // does not expire before the third message, but does again before the fourth.
-    let short = RouteCache { lifetime: ms(900), discovery: ms(300) };
+    let short = RouteCache { lifetime: ms(900), discovery: ms(300), keeps_unused: false };
     let (lost, counters) = run(Some(short));
     assert_eq!(counters.discoveries, 3);
     assert_eq!(lost.delays.max().unwrap(), plain.delays.max().unwrap() + ms(300));
