@@ -133,7 +133,10 @@ mod tests {
         assert!(route.send(at(0), packet(1)).is_none());
         assert_eq!(route.found(at(1000)).len(), 1);
         assert!(route.send(at(60_000), packet(2)).is_some());
-        assert!(route.send(at(60_501), packet(3)).is_none(), "its lifetime begins with that packet");
+        assert!(
+            route.send(at(60_501), packet(3)).is_none(),
+            "its lifetime begins with that packet"
+        );
     }
 
     #[test]
