@@ -11,18 +11,21 @@
 #   pmr                Path.Max.Retrans
 #   cpt                the change-primary threshold, compared with the error count of the primary path
 #   heartbeats         HB.interval in seconds
-#   discovery          time in seconds that it takes to find a route that was not used for 1.2 s; 0 is no such delay
+#   discovery          time in seconds that it takes to find a route that is not in the cache; 0 is no such delay
+#   cache              lifetime of a route in the cache, in seconds
+#   dormant            what an association does when all paths have failed: hop, primary or last-dest
 #   errors             1 prints the error counts of the destinations when one changes
 #   cut                time in seconds at which the primary path's core link is cut; never without it
 #   end                time in seconds at which the simulation ends
 # It prints every packet that arrives and every one that is lost.
 
 array set option {seed 1 bytes 4194304 primary 0 alternate 0 policy AllRtxSame extension none main 25 delay 25 pmr 5}
-array set option {alternates 1 cpt 1000000 heartbeats 30 discovery 0 errors 0 cut "" end 5000}
+array set option {alternates 1 cpt 1000000 heartbeats 30 discovery 0 cache 1.2 dormant hop errors 0 cut "" end 5000}
 source [file join [file dirname [info script]] ../../../scripts/ns2/paths.tcl]
 options $argv
 
 array set policies {AllRtxSame 0 AllRtxAlt 1 FrSameRtoAlt 2}
+array set dormants {hop 0 primary 1 last-dest 2}
 array set agents {
     none Agent/SCTP
     HAR Agent/SCTP/HbAfterRto
@@ -37,10 +40,7 @@ Agent/SCTP set rtxToAlt_ $policies($option(policy))
 Agent/SCTP set pathMaxRetrans_ $option(pmr)
 Agent/SCTP set changePrimaryThresh_ $option(cpt)
 Agent/SCTP set heartbeatInterval_ $option(heartbeats)
-Agent/SCTP set routeCalcDelay_ $option(discovery)
-Agent/SCTP set routeCacheLifetime_ 1.2
-# Dormant Hop.
-Agent/SCTP set dormantAction_ 0
+Agent/SCTP set dormantAction_ $dormants($option(dormant))
 if {[string match *TS $option(extension)]} {
     Agent/SCTP set dataChunkSize_ 1456
 }
@@ -60,6 +60,9 @@ for {set number 1} {$number <= $option(alternates)} {incr number} {
 set queues [lmap delay $delays {packets 10e6 $delay}]
 paths $option(seed) $losses $delays $queues [packets 100e6 10]
 agents $agents($option(extension))
+# The receiver finds its routes back with those of the data: acknowledgements never wait (caro 4.2).
+$sender set routeCalcDelay_ $option(discovery)
+$sender set routeCacheLifetime_ $option(cache)
 if {$option(errors)} {
     $sender trace errorCount_
     $sender attach stdout
