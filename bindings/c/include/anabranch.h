@@ -269,8 +269,8 @@ anabranch_endpoint *anabranch_endpoint_sealed_server(const struct sockaddr *addr
 anabranch_endpoint *anabranch_endpoint_sealed_client(const char *line, const char *key_file, const char *uplinks,
                                                      char *reason, size_t len);
 
-/* Server: lets the client with this public key connect, or no longer. A program that wants to know its clients again
- * after a restart stores their keys. */
+/* Server: lets the client with this public key connect, or no longer, which ends its associations. A program that wants
+ * to know its clients again after a restart stores their keys. */
 int anabranch_endpoint_allow(const anabranch_endpoint *endpoint, const char *key);
 int anabranch_endpoint_revoke(const anabranch_endpoint *endpoint, const char *key);
 

@@ -138,7 +138,7 @@ pub unsafe extern "C" fn anabranch_endpoint_allow(
     done(|| unsafe { with_key(endpoint, key) }.map(|(handle, key)| handle.allow(key)))
 }
 
-/// No longer lets the client with this public key connect, and ends its sessions.
+/// No longer lets the client with this public key connect, and ends its sessions and associations.
 ///
 /// # Safety
 /// As [`anabranch_endpoint_allow`].

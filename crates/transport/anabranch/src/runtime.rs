@@ -401,6 +401,9 @@ pub enum NetworkErrorKind {
     /// None at all: the path between source and destination leads to the peer again, after packets on it may have been
     /// lost without a trace. A socket that knows this reports it, so that the path is tried at once.
     PathAnswers,
+    /// None at all: the socket has dropped the peer with this destination. Nothing comes from there any more, and nothing that
+    /// is sent reaches it, so its associations end.
+    PeerGone,
     /// Another error, which is ignored.
     Other,
 }

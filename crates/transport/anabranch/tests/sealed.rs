@@ -421,6 +421,25 @@ async fn only_invited_keys_connect() {
     connect(&setup, &stranger).await;
 }
 
+/// Nothing reaches the peer any more: waiting for its answer would only hold memory.
+#[tokio::test]
+async fn who_is_locked_out_has_no_association_left() {
+    let setup = set_up(Allow::Any).await;
+    let secret = SecretKey::generate().unwrap();
+    let (client, _) = client(&setup.invitation, secret.clone());
+    let (near, far) = connect(&setup, &client).await;
+    let (_near2, closing) = connect(&setup, &client).await;
+    transfer(&near, &far, 1, |_| {}).await;
+    let (mut send, _) = far.open_stream().await.unwrap();
+    send.write_all(b"nobody acknowledges this").await.unwrap();
+    setup.server_seal.revoke(secret.public());
+    drop(closing);
+    let ended = tokio::time::timeout(Duration::from_secs(5), far.closed()).await;
+    assert!(ended.is_ok(), "the association is still there");
+    let idle = tokio::time::timeout(Duration::from_secs(5), setup.server.wait_idle()).await;
+    assert!(idle.is_ok(), "one that is closing is still there");
+}
+
 #[tokio::test]
 async fn the_first_uplink_may_be_missing() {
     let setup = set_up(Allow::Any).await;

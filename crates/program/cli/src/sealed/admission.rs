@@ -95,17 +95,14 @@ impl Admission {
 
     /// Ends the associations of users, and answers them no more.
     async fn lock_out(&self, keys: &[PublicKey]) {
-        let end = || {
+        {
             let open = lock(&self.open);
             let theirs = open.iter().filter(|(of, _)| of.is_some_and(|of| keys.contains(&of)));
             theirs.for_each(|(_, association)| association.abort(b"this key was removed"));
-        };
-        // They learn that, if they can be reached.
-        end();
+        }
+        // They learn that, if they can be reached. If they come again meanwhile, that ends without a word.
         sleep(LAST).await;
         keys.iter().for_each(|key| self.handle.revoke(*key));
-        // They may have come again meanwhile.
-        end();
         for key in keys {
             complain(&format!("{key} may not use this {} any more", self.name));
         }

@@ -435,6 +435,7 @@ fn report(guard: &mut Guard<'_>, now: Instant, local: IpAddr, error: &NetworkErr
             tracing::debug!(name: "connectivity:path_answers", %local, %remote);
             guard.engine.handle_path_answer(now, local, remote);
         }
+        NetworkErrorKind::PeerGone => guard.engine.handle_peer_gone(now, remote),
         NetworkErrorKind::LocalMtu(_) | NetworkErrorKind::Other => {}
     }
 }

@@ -101,7 +101,8 @@ impl SealHandle {
         self.change(Change::Allow(key));
     }
 
-    /// No longer allows a key, and ends its sessions: its associations get no more packets.
+    /// No longer allows a key, and ends its sessions and associations. The peer is not told and gets no more answers; abort
+    /// its associations before to tell it.
     pub fn revoke(&self, key: PublicKey) {
         self.change(Change::Revoke(key));
     }
@@ -148,7 +149,11 @@ impl Bound {
         match change {
             Change::Invite(token) => core.engine.invite(token),
             Change::Allow(key) => core.engine.allow(key),
-            Change::Revoke(key) => core.engine.revoke(&key),
+            Change::Revoke(key) => {
+                core.engine.revoke(&key);
+                // The endpoint's task ends the associations.
+                core.wake();
+            }
             Change::SetUplink(number, on) => {
                 if let Some(uplink) = core.uplinks.get_mut(usize::from(number)) {
                     uplink.enabled = on;

@@ -247,6 +247,12 @@ fn note_too_big(
     }
 }
 
+/// A report about virtual addresses.
+fn report(local: Option<Ipv6Addr>, remote: Ipv6Addr, kind: NetworkErrorKind) -> NetworkError {
+    let destination = SocketAddr::new(remote.into(), SCTP_UDP_PORT);
+    NetworkError { destination, source: local.map(IpAddr::from), kind, quoted: Bytes::new() }
+}
+
 impl PacketSocket for SealedSocket {
     fn local_address(&self) -> SocketAddr {
         SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), self.core().port())
@@ -295,17 +301,20 @@ impl PacketSocket for SealedSocket {
                 }
             }
         }
-        let any = !state.errors.is_empty() || core.engine.has_reached();
+        let any = !state.errors.is_empty() || core.engine.has_reached() || core.engine.has_gone();
         if any { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn next_error(&self) -> Option<NetworkError> {
         let (mut state, mut core) = self.lock();
+        while let Some(addresses) = core.engine.poll_gone() {
+            state
+                .errors
+                .extend(addresses.map(|remote| report(None, remote, NetworkErrorKind::PeerGone)));
+        }
         state.errors.pop_front().or_else(|| {
             let (local, remote) = core.engine.poll_reached()?;
-            let destination = SocketAddr::new(remote.into(), SCTP_UDP_PORT);
-            let (source, kind) = (Some(local.into()), NetworkErrorKind::PathAnswers);
-            Some(NetworkError { destination, source, kind, quoted: Bytes::new() })
+            Some(report(Some(local), remote, NetworkErrorKind::PathAnswers))
         })
     }
 }

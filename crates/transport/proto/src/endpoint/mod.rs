@@ -176,6 +176,16 @@ impl Endpoint {
         }
     }
 
+    /// Handles a report of the layer below that nothing comes from a peer's address any more, and nothing that is sent reaches it,
+    /// because that layer has dropped the peer. Its associations end.
+    pub fn handle_peer_gone(&mut self, now: Instant, remote: IpAddr) {
+        for id in self.demux.with(remote) {
+            if let Some(mut association) = self.association_mut(now, id) {
+                association.abort(now, b"the peer was dropped");
+            }
+        }
+    }
+
     /// Addresses of this host.
     pub fn local_addresses(&self) -> &[IpAddr] {
         &self.surroundings.locals

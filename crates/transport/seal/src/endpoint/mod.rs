@@ -140,6 +140,8 @@ pub struct Endpoint {
     uplinks: [Families; PATHS as usize],
     /// The peers and paths that an answer has come from for the first time at an address, and which were not reported.
     reached: VecDeque<(VirtualNetwork, u8)>,
+    /// The peers whose keys were revoked, and which were not reported.
+    gone: VecDeque<VirtualNetwork>,
     transmits: VecDeque<Transmit>,
     /// When peers and sessions that have expired are removed.
     sweep: Option<Instant>,
@@ -178,6 +180,7 @@ impl Endpoint {
             hellos: BTreeMap::new(),
             uplinks: [Families::default(); PATHS as usize],
             reached: VecDeque::new(),
+            gone: VecDeque::new(),
             transmits: VecDeque::new(),
             sweep: None,
         }
@@ -230,7 +233,8 @@ impl Endpoint {
         self.life = life.bounded();
     }
 
-    /// No longer allows a key, and ends its sessions. With [`Allow::Any`] it may connect again.
+    /// No longer allows a key, and ends its sessions: [`poll_gone`](Self::poll_gone) has its addresses. With [`Allow::Any`] it
+    /// may connect again.
     pub fn revoke(&mut self, key: &PublicKey) {
         if let Allow::Keys(keys) = &mut self.allow {
             keys.remove(key);
@@ -238,7 +242,22 @@ impl Endpoint {
         let gone = |peer: &Peer| peer.key == *key && matches!(peer.side, Side::Guest(_));
         let gone = self.peers.iter().filter(|(_, peer)| gone(peer));
         let gone: Vec<_> = gone.map(|(network, _)| *network).collect();
-        gone.into_iter().for_each(|network| self.remove(network));
+        for network in gone {
+            self.remove(network);
+            self.gone.push_back(network);
+        }
+    }
+
+    /// The next peer whose key was revoked, as all of its virtual addresses. Nothing is received from it any more, and
+    /// nothing reaches it.
+    pub fn poll_gone(&mut self) -> Option<impl Iterator<Item = Ipv6Addr> + use<>> {
+        let network = self.gone.pop_front()?;
+        Some((0..PATHS).map(move |path| network.address(path)))
+    }
+
+    /// Whether [`poll_gone`](Self::poll_gone) has one.
+    pub fn has_gone(&self) -> bool {
+        !self.gone.is_empty()
     }
 
     /// Keys that one-time tokens have admitted since the last call. They stay allowed as long as this endpoint; a

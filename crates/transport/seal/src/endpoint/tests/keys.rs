@@ -177,7 +177,11 @@ fn a_revoked_key_gets_no_answer() {
     world.send(0, b"first").unwrap();
     world.pass(Duration::from_secs(1));
     assert_eq!(world.far_got.len(), 1);
+    assert!(world.far.poll_gone().is_none());
     world.far.revoke(&secret(1).public());
+    let addresses: Vec<_> = world.far.poll_gone().unwrap().collect();
+    assert_eq!(addresses.len(), usize::from(PATHS));
+    assert!(world.far.poll_gone().is_none(), "it is reported once");
     world.seen.clear();
     for _ in 0..30 {
         let _ = world.send(0, b"anybody there?");
