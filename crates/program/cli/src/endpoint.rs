@@ -157,16 +157,27 @@ impl Binding<'_> {
     }
 }
 
+/// Rejects options that mean nothing to sealed paths.
+pub(crate) fn check_sealed(
+    options: &SctpOptions,
+    vantage_point: VantagePoint,
+) -> Result<(), Failure> {
+    refuse(options.interface.iter().map(|_| "--interface"), "sealed paths")?;
+    // A client has one session with a server, which cannot be divided.
+    let divides = options.shards.is_some_and(|shards| shards > 1);
+    let divides = divides && vantage_point == VantagePoint::Client;
+    refuse(divides.then_some("--shards").into_iter(), "a client with sealed paths")
+}
+
 /// Opens an endpoint with sealed paths. The seal has its addresses and ports.
 pub(crate) fn sealed(
     options: &SctpOptions,
     seal: Seal,
     vantage_point: VantagePoint,
 ) -> Result<Endpoint, Failure> {
-    let given = [("--shards", options.shards.is_some_and(|shards| shards > 1))];
-    let given = given.into_iter().chain([("--interface", options.interface.is_some())]);
-    refuse(given.filter_map(|(name, given)| given.then_some(name)), "sealed paths")?;
-    let builder = Endpoint::builder().config(endpoint_config(options)?).seal(seal);
+    check_sealed(options, vantage_point)?;
+    let shards = options.shards.unwrap_or(1);
+    let builder = Endpoint::builder().config(endpoint_config(options)?).seal(seal).shards(shards);
     let runtime = runtime_of(options)?;
     open(options, builder.runtime(runtime), vantage_point)
 }

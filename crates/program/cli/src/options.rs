@@ -64,7 +64,7 @@ pub(crate) struct SctpOptions {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory_limit: Option<usize>,
     /// Divide the endpoint into N tasks and threads, for N cores; an association belongs to one of them
-    /// by its SCTP ports (Linux, over UDP) [default: 1]
+    /// by its SCTP ports, or a sealed one of a server by its client (Linux, over UDP) [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) shards: Option<usize>,
     /// Send and receive over this network interface only, regardless of routes; this makes its link-local

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::{Association, ConnectOptions, Endpoint};
+use anabranch::{Association, ConnectOptions, Endpoint, VantagePoint};
 use anabranch_http::{Authority, Host};
 use tokio::sync::Semaphore;
 
 use crate::client::ClientOptions;
-use crate::endpoint::{Peer, close};
+use crate::endpoint::{Peer, check_sealed, close};
 use crate::failure::Failure;
 use crate::options::{Transport, refuse};
 use crate::sealed::{SealOptions, Servers, ask};
@@ -46,6 +46,8 @@ impl Sockets {
             client.udp_port.map(|_| "--udp-port"),
         ];
         refuse(given.into_iter().flatten(), "sealed paths")?;
+        // Before a server is asked for its key.
+        check_sealed(&client.sctp, VantagePoint::Client)?;
         Ok(Self::Sealed(Arc::new(Servers::new(seal, &client.sctp))))
     }
 

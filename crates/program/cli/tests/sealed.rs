@@ -76,6 +76,21 @@ fn the_key_is_in_the_url_in_the_line_or_trusted_the_first_time() {
     assert_eq!(server.interrupt(), Some(0));
 }
 
+/// Each client belongs to one of them, with both of its uplinks.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_sealed_server_may_have_several_shards() {
+    let (site, keys, server) = sealed(&["--shards", "3"]);
+    for number in 0..8 {
+        let uplinks = ["--sealed", "--uplink", "127.0.0.2,127.0.0.3"];
+        let fetched = get(&site, &base(&server), keys.path(), &uplinks);
+        assert_eq!(fetched.code, Some(0), "{number}: {}", fetched.stderr);
+        site.assert_copied();
+        std::fs::remove_file(site.copy().join("file 0.bin")).unwrap();
+    }
+    assert_eq!(server.interrupt(), Some(0));
+}
+
 #[test]
 fn a_measurement_is_sealed_on_both_sides_or_on_none() {
     let keys = tempfile::tempdir().unwrap();
@@ -257,7 +272,8 @@ fn options_that_contradict_the_seal_are_refused() {
         (&serve[..], &["--sealed", "--tcp", "127.0.0.1:0"][..], "without encryption"),
         (&serve, &["--sealed", "--transport", "sctp"], "--sealed means nothing to sctp"),
         (&serve, &["--sealed", "--transport", "tcp"], "--sealed means nothing to tcp"),
-        (&serve, &["--sealed", "--shards", "2", "--key", "k"], "--shards means nothing to sealed"),
+        (&get, &["--sealed", "--interface", "lo"], "--interface means nothing to sealed paths"),
+        (&get, &["--sealed", "--shards", "2"], "--shards means nothing to a client with sealed"),
         (&serve, &["--key", "k"], "--sealed"),
         (&get, &["--sealed", "http://127.0.0.1/b"], "cannot be sealed"),
         (&get, &["--sealed", "--transport", "sctp"], "cannot be sealed"),

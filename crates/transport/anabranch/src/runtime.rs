@@ -165,13 +165,24 @@ pub struct Binding {
     pub shard: Option<Shard>,
 }
 
+/// How packets are divided among several sockets on the same address and UDP port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// By the SCTP ports, the first four bytes p of a packet in network byte order. The packet is for the socket with
+    /// the index h mod `count`, where h is the upper half of p * 0x9e3779b1 mod 2^32. The system should give it to that one;
+    /// the others pass it on.
+    Ports,
+    /// By the lane of a datagram of a sealed path (docs/sealed.md). It is for the socket with the index b mod `count`,
+    /// where b is its first byte, or byte 8 if the first four bytes are 0. The system must give it to that one: the others
+    /// drop it.
+    Lanes,
+}
+
 /// One of several sockets of an endpoint on the same address and UDP port.
-///
-/// The system should give each packet to the socket with the index h mod `count`, where h is the upper
-/// half of p * 0x9e3779b1 mod 2^32, and p is the packet's first four bytes in network byte order, which
-/// are its SCTP ports. A socket passes on packets that are for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
+    /// Which packets it receives.
+    pub division: Division,
     /// Its index, from 0.
     pub index: usize,
     /// The number of sockets.

@@ -440,6 +440,79 @@ async fn who_is_locked_out_has_no_association_left() {
     assert!(idle.is_ok(), "one that is closing is still there");
 }
 
+/// The clients of a server with several shards are divided among them, with both of their uplinks.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn shards_divide_the_clients() {
+    const CLIENTS: usize = 40;
+    let any = "127.0.0.1:0".parse().unwrap();
+    let secret = SecretKey::generate().unwrap();
+    let seal = Seal::listen(secret.clone(), [any, "[::1]:0".parse().unwrap()]);
+    let server_seal = seal.handle();
+    let server = Endpoint::builder().seal(seal).shards(4).bind().unwrap();
+    let listener = server.listen(5000, config()).unwrap();
+    let port = server.udp_port();
+    let [v4, v6] = ["127.0.0.1", "::1"].map(|ip| SocketAddr::new(ip.parse().unwrap(), port));
+    let mut ends = Vec::new();
+    let mut keys = Vec::new();
+    for number in 0..CLIENTS {
+        // Tokens and keys are those of the whole endpoint.
+        let token = Token::generate().unwrap();
+        server_seal.invite(token.clone());
+        let invitation = Invitation::new(secret.public(), [if number % 4 == 0 { v6 } else { v4 }]);
+        let invitation = invitation.with_token(token);
+        let own = SecretKey::generate().unwrap();
+        keys.push(own.public());
+        let client = if number % 4 == 0 {
+            let uplinks = [Uplink::address("::1".parse().unwrap())];
+            let seal = Seal::connect(own, &invitation).uplinks(uplinks);
+            Endpoint::builder().seal(seal).bind().unwrap()
+        } else {
+            self::client(&invitation, own).0
+        };
+        let remotes = invitation.key().remotes(5000);
+        let options = ConnectOptions::from(config());
+        let (near, far) = tokio::join!(client.connect(remotes, options), listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+        let peer = server_seal.peer_of(far.statistics().paths[0].remote);
+        assert_eq!(peer, keys.last().copied());
+        ends.push((client, near, far));
+    }
+    for (_, near, far) in &ends {
+        transfer(near, far, 3, |_| {}).await;
+        transfer(far, near, 3, |_| {}).await;
+    }
+    let (_, near, far) = &ends[1];
+    until("both uplinks are used", || usable(near).len() == 2 && usable(far).len() == 2).await;
+    let mut by_shard = BTreeMap::<String, usize>::new();
+    for association in server.snapshot().associations {
+        let shard = association.id.split_once('/').unwrap().0.to_owned();
+        *by_shard.entry(shard).or_default() += 1;
+    }
+    assert!(by_shard.len() == 4 && by_shard.values().sum::<usize>() == CLIENTS, "{by_shard:?}");
+    assert!(server_seal.paths().len() >= CLIENTS);
+    // Whoever is locked out is so in its shard, whichever that is.
+    keys.iter().for_each(|key| server_seal.revoke(*key));
+    for (_, _, far) in &ends {
+        let ended = tokio::time::timeout(Duration::from_secs(5), far.closed()).await;
+        assert!(ended.is_ok(), "the association is still there");
+    }
+    drop(listener);
+    server.close().await;
+    assert!([v4, v6].into_iter().all(|address| std::net::UdpSocket::bind(address).is_ok()));
+}
+
+#[test]
+fn only_servers_are_divided() {
+    let invitation =
+        Invitation::new(SecretKey::from_bytes([1; 32]).public(), ["127.0.0.1:9".parse().unwrap()]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _context = runtime.enter();
+    let seal = Seal::connect(SecretKey::from_bytes([2; 32]), &invitation);
+    let error = Endpoint::builder().seal(seal).shards(2).bind().unwrap_err();
+    assert!(error.to_string().contains("more than one shard of a client"), "{error}");
+}
+
 #[tokio::test]
 async fn the_first_uplink_may_be_missing() {
     let setup = set_up(Allow::Any).await;

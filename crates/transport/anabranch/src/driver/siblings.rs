@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anabranch_proto::Received;
 use bytes::Bytes;
 
-use crate::runtime::NetworkError;
+use crate::runtime::{Division, NetworkError};
 use crate::shards::{runs, shard_of_sent};
 use crate::shared::{Handed, Shared};
 
@@ -15,11 +15,14 @@ use crate::shared::{Handed, Shared};
 pub(crate) struct Siblings {
     all: Arc<[Arc<Shared>]>,
     own: usize,
+    /// Whether packets for other shards may arrive here.
+    mixed: bool,
 }
 
 impl Siblings {
-    pub(crate) fn new(all: Arc<[Arc<Shared>]>, own: usize) -> Self {
-        Self { all, own }
+    pub(crate) fn new(all: Arc<[Arc<Shared>]>, own: usize, division: Division) -> Self {
+        let mixed = all.len() > 1 && division == Division::Ports;
+        Self { all, own, mixed }
     }
 
     /// The number of shards, including this one.
@@ -36,7 +39,7 @@ impl Siblings {
         handed: fn(Received, Bytes) -> Handed,
         arrived: &mut Vec<(Received, Bytes)>,
     ) {
-        if self.all.len() == 1 {
+        if !self.mixed {
             arrived.push((received, bytes));
             return;
         }
@@ -52,7 +55,7 @@ impl Siblings {
     /// Passes a report on if it is for another shard; otherwise returns it.
     pub(crate) fn sort_report(&self, local: IpAddr, error: NetworkError) -> Option<NetworkError> {
         let shard = shard_of_sent(&error.quoted, self.all.len()).unwrap_or(self.own);
-        if shard == self.own {
+        if shard == self.own || !self.mixed {
             return Some(error);
         }
         self.hand(shard, Handed::Report(local, error));

@@ -11,7 +11,7 @@ use super::Endpoint;
 use crate::capture::{Capture, CaptureFile};
 use crate::driver::{Driver, Siblings};
 use crate::error::BindError;
-use crate::runtime::{Runtime, Shard};
+use crate::runtime::{Division, Runtime, Shard};
 use crate::shards;
 use crate::shared::Shared;
 use crate::sockets::{SocketSet, Wanted, WantedAddress};
@@ -110,7 +110,8 @@ impl Builder {
     /// use as many cores: 1, the default, to 64.
     ///
     /// Each association belongs to the task that follows from its two SCTP ports, so peers that all use the same port
-    /// share one task. Available only on Linux, over UDP.
+    /// share one task. With sealed paths it belongs to the task of its client, and only servers are divided. Available
+    /// only on Linux, over UDP.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -194,8 +195,9 @@ impl Builder {
         // be accepted. (With RFC 9653 both ends agree to omit it.)
         self.config.checksum = true;
         let runtime = self.runtime.take().or_else(default_runtime).ok_or(BindError::NoRuntime)?;
-        #[cfg(feature = "seal")]
-        let runtime = self.seal_runtime(runtime)?;
+        let count = self.shards.unwrap_or(1);
+        check_shards(count, self.config.encapsulation, !self.opened.is_empty())?;
+        let (runtimes, division) = self.shard_runtimes(&runtime, count)?;
         self.config.validate().map_err(BindError::Config)?;
         let mut seed = match self.seed {
             Some(seed) => seed,
@@ -206,8 +208,6 @@ impl Builder {
             }
         };
         let encapsulation = self.config.encapsulation;
-        let count = self.shards.unwrap_or(1);
-        check_shards(count, encapsulation, !self.opened.is_empty())?;
         let mut opened = Vec::with_capacity(self.opened.len());
         for socket in &self.opened {
             opened.push(socket.try_clone().map_err(BindError::Opened)?);
@@ -216,7 +216,9 @@ impl Builder {
         let mut port = self.udp_port;
         let mark = TagMark::from_seed(&seed);
         self.config.tag_mark = Some(mark);
-        for index in 0..count {
+        for (index, runtime) in runtimes.iter().enumerate() {
+            // Each shard of sealed paths has a runtime of its own, which has bound the sockets.
+            let shares = count > 1 && division == Division::Ports;
             let wanted = Wanted {
                 encapsulation,
                 addresses: self.local_addresses.clone(),
@@ -224,9 +226,9 @@ impl Builder {
                 interface: self.interface.clone(),
                 traffic_class: self.traffic_class,
                 opened: std::mem::take(&mut opened),
-                shard: (count > 1).then_some(Shard { index, count, joins: index > 0 }),
+                shard: shares.then_some(Shard { division, index, count, joins: index > 0 }),
             };
-            let sockets = SocketSet::bind(&*runtime, wanted)?;
+            let sockets = SocketSet::bind(&**runtime, wanted)?;
             port = sockets.udp_port();
             sets.push(sockets);
         }
@@ -239,7 +241,7 @@ impl Builder {
         self.config.max_associations = self.config.max_associations.div_ceil(count);
         let first_port = u16::from_ne_bytes([seed[0], seed[1]]);
         let mut shards = Vec::with_capacity(count);
-        for (index, sockets) in sets.iter().enumerate() {
+        for (index, (sockets, runtime)) in sets.iter().zip(&runtimes).enumerate() {
             let mut engine = anabranch_proto::Endpoint::new(self.config.clone(), seed);
             engine.set_local_addresses(runtime.now(), &sockets.general_addresses());
             if let Some(file) = &event_log {
@@ -256,7 +258,7 @@ impl Builder {
         }
         let shards: Arc<[Arc<Shared>]> = shards.into();
         for (index, sockets) in sets.into_iter().enumerate() {
-            let siblings = Siblings::new(shards.clone(), index);
+            let siblings = Siblings::new(shards.clone(), index, division);
             let driver =
                 Driver::new(shards[index].clone(), sockets, siblings, mark, capture.clone());
             runtime.spawn(Box::pin(driver));
@@ -264,34 +266,54 @@ impl Builder {
         Ok(Endpoint::of(shards, first_port))
     }
 
-    /// The runtime with sealed paths, if they were requested.
-    #[cfg(feature = "seal")]
-    fn seal_runtime(&mut self, runtime: Arc<dyn Runtime>) -> Result<Arc<dyn Runtime>, BindError> {
-        use crate::seal::{OVERHEAD, SealedRuntime, SetupError};
+    /// The runtime of each shard, and how packets are divided among them.
+    #[cfg(not(feature = "seal"))]
+    fn shard_runtimes(
+        &mut self,
+        runtime: &Arc<dyn Runtime>,
+        count: usize,
+    ) -> Result<(Vec<Arc<dyn Runtime>>, Division), BindError> {
+        Ok((vec![runtime.clone(); count], Division::Ports))
+    }
 
-        let Some(seal) = self.seal.take() else { return Ok(runtime) };
+    /// The runtime of each shard, with sealed paths if they were requested, and how packets are divided among them.
+    #[cfg(feature = "seal")]
+    fn shard_runtimes(
+        &mut self,
+        runtime: &Arc<dyn Runtime>,
+        count: usize,
+    ) -> Result<(Vec<Arc<dyn Runtime>>, Division), BindError> {
+        use crate::seal::{OVERHEAD, Role, SealedRuntime, SetupError};
+
+        let Some(seal) = self.seal.take() else {
+            return Ok((vec![runtime.clone(); count], Division::Ports));
+        };
+        let connects = matches!(seal.role, Role::Connect(..));
         let conflicts = [
             (!self.local_addresses.is_empty(), "local addresses"),
             (self.udp_port != 0, "a UDP port"),
             (self.interface.is_some(), "an interface"),
             (!self.opened.is_empty(), "an open socket"),
-            (self.shards.is_some_and(|count| count > 1), "more than one shard"),
+            (connects && count > 1, "more than one shard of a client"),
             (self.config.encapsulation != Encapsulation::Udp, "IP protocol 132"),
         ];
         if let Some((_, option)) = conflicts.into_iter().find(|(set, _)| *set) {
             return Err(BindError::Seal(SetupError::Conflict(option)));
         }
         // A seed that is used again would repeat keys and nonces.
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(|_| BindError::Randomness)?;
+        let mut seeds = vec![[0; 32]; count];
+        for seed in &mut seeds {
+            getrandom::fill(seed).map_err(|_| BindError::Randomness)?;
+        }
         let class = self.traffic_class;
-        let sealed = SealedRuntime::open(runtime, &seal, seed, class).map_err(BindError::Seal)?;
+        let sealed = SealedRuntime::open(runtime, &seal, &seeds, class).map_err(BindError::Seal)?;
         self.traffic_class = 0;
         self.config.routes = anabranch_proto::config::Routes::Numbered;
         self.config.shim = OVERHEAD;
         // The seal detects every change of a packet.
         self.config.checksum = false;
-        Ok(Arc::new(sealed))
+        let runtimes = sealed.into_iter().map(|sealed| Arc::new(sealed) as Arc<dyn Runtime>);
+        Ok((runtimes.collect(), Division::Lanes))
     }
 
     /// The files that record the endpoint's activity.

@@ -22,8 +22,12 @@ use socket2::{SockFilter, SockRef};
 
 pub(super) use self::program::Start;
 use self::program::{Class, Instruction, Program, SHARD, classify};
-use super::Apart;
+use super::{Apart, Division};
 use crate::shards::MULTIPLIER;
+
+/// Offsets in a sealed datagram: its session word, and that of the client if the first one is 0.
+const WORD: u32 = 0;
+const WORD_OF_HELLO: u32 = 8;
 
 /// Results of a filter: the whole packet, or nothing of it.
 const ACCEPT: u32 = u32::MAX;
@@ -36,13 +40,29 @@ fn shard_of_ports(program: &mut Program, count: u32) {
     program.compute(libc::BPF_MOD, count.max(1));
 }
 
+/// Adds instructions that load the lane of a sealed datagram into the accumulator and turn it into the shard. A load from
+/// behind the end of the datagram returns 0.
+fn shard_of_lane(program: &mut Program, count: u32) {
+    program.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, WORD);
+    program.only_if(libc::BPF_JEQ, 0, |program| {
+        program.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, WORD_OF_HELLO);
+    });
+    program.compute(libc::BPF_RSH, 24);
+    program.compute(libc::BPF_MOD, count.max(1));
+}
+
 /// Distributes packets among a group of UDP sockets: each receives the packets of one shard, in the
-/// order in which they were bound, as defined by [`Shard`](super::Shard).
-pub(super) fn spread(socket: &impl AsFd, count: usize) -> io::Result<()> {
+/// order in which they were bound, as defined by [`Division`].
+pub(super) fn spread(socket: &impl AsFd, division: Division, count: usize) -> io::Result<()> {
     let count = u32::try_from(count).map_err(io::Error::other)?;
     let mut program = Program::default();
-    program.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0);
-    shard_of_ports(&mut program, count);
+    match division {
+        Division::Ports => {
+            program.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0);
+            shard_of_ports(&mut program, count);
+        }
+        Division::Lanes => shard_of_lane(&mut program, count),
+    }
     program.push(libc::BPF_RET | libc::BPF_A, 0);
     attach_group(socket, &program.0)
 }

@@ -17,7 +17,7 @@ use super::polled::{Look, Polled};
 use super::several;
 use super::{Batch, Binding, Datagrams, TransmitError, errors, interfaces};
 #[cfg(target_os = "linux")]
-use super::{Shard, TagMark, steering};
+use super::{Division, Shard, TagMark, steering};
 
 /// Maximum number of batches that one call receives.
 const MOST_BATCHES: usize = 8;
@@ -100,12 +100,16 @@ fn bind_shard(socket: &socket2::Socket, binding: &Binding, shard: Shard) -> io::
     }
     socket.bind(&binding.address.into())?;
     socket.set_reuse_port(true)?;
-    if shard.index + 1 == shard.count
-        && let Err(error) = steering::spread(socket, shard.count)
-    {
-        tracing::debug!(%error, "shards hand over what is not theirs");
+    if shard.index + 1 < shard.count {
+        return Ok(());
     }
-    Ok(())
+    match (steering::spread(socket, shard.division, shard.count), shard.division) {
+        (Err(error), Division::Ports) => {
+            tracing::debug!(%error, "shards hand over what is not theirs");
+            Ok(())
+        }
+        (result, _) => result,
+    }
 }
 
 /// Opens a socket. With `turns`, all tasks run on one thread.

@@ -9,9 +9,10 @@ use std::task::{Context, Poll, Waker};
 use anabranch_seal::{Families, PATHS, Route};
 
 use super::uplink::Uplink;
-use super::{Role, Seal, SetupError};
+use super::{Host, Role, Seal, SetupError};
 use crate::runtime::{
-    Binding, Datagrams, Instant, LocalAddress, PacketSocket, Runtime, TransmitError,
+    Binding, Datagrams, Division, Instant, LocalAddress, PacketSocket, Runtime, Shard,
+    TransmitError,
 };
 
 /// Sealed datagrams that wait for a blocked socket; further ones are lost.
@@ -62,24 +63,71 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Opens the real sockets.
-    pub(super) fn open(
+    /// Opens the real sockets of each shard, one for each seed.
+    pub(super) fn open_shards(
         runtime: &Arc<dyn Runtime>,
         seal: &Seal,
-        seed: [u8; 32],
+        seeds: &[[u8; 32]],
         traffic_class: u8,
-    ) -> Result<Self, SetupError> {
-        let secret = seal.secret.clone();
-        let mut core = Self {
-            engine: match seal.role {
-                Role::Listen(_) => {
-                    anabranch_seal::Endpoint::listening(secret, seal.allow.clone(), seed)
+    ) -> Result<Vec<Self>, SetupError> {
+        match &seal.role {
+            Role::Listen(addresses) => {
+                Self::open_listening(&**runtime, seal, addresses, seeds, traffic_class)
+            }
+            Role::Connect(hosts, uplinks) => {
+                let connect = |seed: &[u8; 32]| {
+                    let secret = seal.secret.clone();
+                    let engine = anabranch_seal::Endpoint::connecting(secret, *seed);
+                    let mut core = Self::new(engine, false, traffic_class);
+                    core.connect(&**runtime, hosts, uplinks)?;
+                    Ok(core)
+                };
+                seeds.iter().map(connect).collect()
+            }
+        }
+    }
+
+    fn open_listening(
+        runtime: &dyn Runtime,
+        seal: &Seal,
+        addresses: &[SocketAddr],
+        seeds: &[[u8; 32]],
+        traffic_class: u8,
+    ) -> Result<Vec<Self>, SetupError> {
+        let mut shards: Vec<Self> = Vec::with_capacity(seeds.len());
+        let count = seeds.len();
+        for (index, seed) in seeds.iter().enumerate() {
+            let shard = Shard { division: Division::Lanes, index, count, joins: index > 0 };
+            let shard = (count > 1).then_some(shard);
+            let core = match shards.first() {
+                None => {
+                    let (secret, allow) = (seal.secret.clone(), seal.allow.clone());
+                    let mut engine = anabranch_seal::Endpoint::listening(secret, allow, *seed);
+                    if seal.announces {
+                        engine.announce();
+                    }
+                    let mut core = Self::new(engine, true, traffic_class);
+                    core.listen(runtime, addresses, shard)?;
+                    core
                 }
-                Role::Connect(..) => anabranch_seal::Endpoint::connecting(secret, seed),
-            },
+                Some(first) => {
+                    let mut core = Self::new(first.engine.shard(*seed), true, traffic_class);
+                    // What the first shard has bound: the ports, and the versions of IP.
+                    core.listen(runtime, &first.bound(), shard)?;
+                    core
+                }
+            };
+            shards.push(core);
+        }
+        Ok(shards)
+    }
+
+    fn new(engine: anabranch_seal::Endpoint, listens: bool, traffic_class: u8) -> Self {
+        Self {
+            engine,
             sockets: Vec::new(),
             uplinks: Vec::new(),
-            listens: matches!(seal.role, Role::Listen(_)),
+            listens,
             generation: 0,
             traffic_class,
             waiting: VecDeque::new(),
@@ -88,35 +136,38 @@ impl Core {
             recheck: false,
             changed: false,
             watcher: None,
-        };
-        match &seal.role {
-            Role::Listen(addresses) => {
-                core.listen(&**runtime, addresses)?;
-                if seal.announces {
-                    core.engine.announce();
-                }
-            }
-            Role::Connect(hosts, uplinks) => {
-                if uplinks.is_empty() {
-                    return Err(SetupError::Missing("an uplink"));
-                }
-                if uplinks.len() > usize::from(PATHS) {
-                    return Err(SetupError::TooManyUplinks(uplinks.len()));
-                }
-                for host in hosts {
-                    core.engine.add_host(host.key, host.addresses.clone(), host.token.clone());
-                }
-                uplinks.iter().for_each(|uplink| core.add_uplink(uplink.clone()));
-                core.follow_uplinks(&**runtime).map_err(SetupError::Uplinks)?;
-            }
         }
-        Ok(core)
+    }
+
+    /// The addresses of the real sockets.
+    fn bound(&self) -> Vec<SocketAddr> {
+        self.sockets.iter().flatten().map(|socket| socket.local_address()).collect()
+    }
+
+    fn connect(
+        &mut self,
+        runtime: &dyn Runtime,
+        hosts: &[Host],
+        uplinks: &[Uplink],
+    ) -> Result<(), SetupError> {
+        if uplinks.is_empty() {
+            return Err(SetupError::Missing("an uplink"));
+        }
+        if uplinks.len() > usize::from(PATHS) {
+            return Err(SetupError::TooManyUplinks(uplinks.len()));
+        }
+        for host in hosts {
+            self.engine.add_host(host.key, host.addresses.clone(), host.token.clone());
+        }
+        uplinks.iter().for_each(|uplink| self.add_uplink(uplink.clone()));
+        self.follow_uplinks(runtime).map_err(SetupError::Uplinks)
     }
 
     fn listen(
         &mut self,
         runtime: &dyn Runtime,
         addresses: &[SocketAddr],
+        shard: Option<Shard>,
     ) -> Result<(), SetupError> {
         let mut port = 0;
         let mut missing = None;
@@ -127,7 +178,7 @@ impl Core {
                 address.set_port(port);
             }
             let mut binding = Binding::udp(address);
-            binding.traffic_class = self.traffic_class;
+            (binding.traffic_class, binding.shard) = (self.traffic_class, shard);
             match runtime.bind(&binding) {
                 Ok(socket) => {
                     port = socket.local_address().port();
@@ -138,7 +189,8 @@ impl Core {
                     // The host may lack one version of IP.
                     let in_use = matches!(&error, SetupError::Socket { source, .. }
                         if source.kind() == io::ErrorKind::AddrInUse);
-                    if in_use || !address.ip().is_unspecified() {
+                    let joins = shard.is_some_and(|shard| shard.joins);
+                    if in_use || joins || !address.ip().is_unspecified() {
                         return Err(error);
                     }
                     missing.get_or_insert(error);

@@ -25,9 +25,9 @@ enum State {
     Bound(Bound),
 }
 
-/// The sealed paths of an endpoint that is bound.
+/// The sealed paths of an endpoint that is bound, for each shard.
 #[derive(Clone)]
-struct Bound(Arc<Mutex<Core>>);
+struct Bound(Arc<[Arc<Mutex<Core>>]>);
 
 /// One sealed path to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ impl SealHandle {
     }
 
     /// Attaches an endpoint. Returns false if there is one.
-    pub(super) fn attach(&self, core: &Arc<Mutex<Core>>) -> bool {
-        let bound = Bound(core.clone());
+    pub(super) fn attach(&self, shards: &Arc<[Arc<Mutex<Core>>]>) -> bool {
+        let bound = Bound(shards.clone());
         let mut state = self.lock();
         let changes = match &mut *state {
             State::Bound(_) => return false,
@@ -73,7 +73,7 @@ impl SealHandle {
         };
         *state = State::Bound(bound.clone());
         drop(state);
-        changes.into_iter().for_each(|change| bound.apply(change));
+        changes.iter().for_each(|change| bound.apply(change));
         true
     }
 
@@ -85,7 +85,7 @@ impl SealHandle {
             State::Bound(bound) => {
                 let bound = bound.clone();
                 drop(state);
-                bound.apply(change);
+                bound.apply(&change);
             }
         }
     }
@@ -122,12 +122,12 @@ impl SealHandle {
 
     /// The key of the peer with this virtual address.
     pub fn peer_of(&self, address: IpAddr) -> Option<PublicKey> {
-        self.bound()?.lock().engine.peer_of(address)
+        self.bound()?.shards().find_map(|core| core.engine.peer_of(address))
     }
 
     /// The paths to all peers. Empty before the endpoint is bound.
     pub fn paths(&self) -> Vec<SealedPath> {
-        let paths = self.bound().map(|bound| bound.lock().engine.paths()).unwrap_or_default();
+        let Some(bound) = self.bound() else { return Vec::new() };
         let path = |path: anabranch_seal::PathStatus| SealedPath {
             key: path.key,
             address: path.address.into(),
@@ -135,32 +135,36 @@ impl SealHandle {
             remote: path.route.map(|route| route.remote),
             has_session: path.has_session,
         };
-        paths.into_iter().map(path).collect()
+        bound.shards().flat_map(|core| core.engine.paths()).map(path).collect()
     }
 }
 
 impl Bound {
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The shards, each locked while the caller looks at it.
+    fn shards(&self) -> impl Iterator<Item = MutexGuard<'_, Core>> {
+        self.0.iter().map(|core| core.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn apply(&self, change: Change) {
-        let mut core = self.lock();
-        match change {
-            Change::Invite(token) => core.engine.invite(token),
-            Change::Allow(key) => core.engine.allow(key),
-            Change::Revoke(key) => {
-                core.engine.revoke(&key);
-                // The endpoint's task ends the associations.
-                core.wake();
-            }
-            Change::SetUplink(number, on) => {
-                if let Some(uplink) = core.uplinks.get_mut(usize::from(number)) {
-                    uplink.enabled = on;
+    fn apply(&self, change: &Change) {
+        for mut core in self.shards() {
+            match change {
+                Change::Invite(token) => core.engine.invite(token.clone()),
+                Change::Allow(key) => core.engine.allow(*key),
+                Change::Revoke(key) => {
+                    core.engine.revoke(key);
+                    // The endpoint's task ends the associations.
+                    core.wake();
                 }
-                core.look_again();
+                Change::SetUplink(number, on) => {
+                    if let Some(uplink) = core.uplinks.get_mut(usize::from(*number)) {
+                        uplink.enabled = *on;
+                    }
+                    core.look_again();
+                }
+                Change::ReplaceUplink(number, uplink) => {
+                    core.replace_uplink((*number).into(), uplink.clone());
+                }
             }
-            Change::ReplaceUplink(number, uplink) => core.replace_uplink(number.into(), uplink),
         }
     }
 }

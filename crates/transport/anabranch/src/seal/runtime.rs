@@ -24,18 +24,24 @@ pub(crate) struct SealedRuntime {
 }
 
 impl SealedRuntime {
-    /// Opens the real sockets. The seed has 256 random bits, and is never used again.
+    /// Opens the real sockets of each shard. The seeds have 256 random bits, and are never used again.
     pub(crate) fn open(
-        inner: Arc<dyn Runtime>,
+        inner: &Arc<dyn Runtime>,
         seal: &Seal,
-        seed: [u8; 32],
+        seeds: &[[u8; 32]],
         traffic_class: u8,
-    ) -> Result<Self, SetupError> {
-        let core = Arc::new(Mutex::new(Core::open(&inner, seal, seed, traffic_class)?));
-        if !seal.handle.attach(&core) {
+    ) -> Result<Vec<Self>, SetupError> {
+        let cores = Core::open_shards(inner, seal, seeds, traffic_class)?;
+        let cores: Arc<[_]> = cores.into_iter().map(|core| Arc::new(Mutex::new(core))).collect();
+        if !seal.handle.attach(&cores) {
             return Err(SetupError::Used);
         }
-        Ok(Self { inner, core, on_admitted: seal.on_admitted.clone() })
+        let sealed = |core: &Arc<Mutex<Core>>| Self {
+            inner: inner.clone(),
+            core: core.clone(),
+            on_admitted: seal.on_admitted.clone(),
+        };
+        Ok(cores.iter().map(sealed).collect())
     }
 }
 

@@ -35,7 +35,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 impl Endpoint {
     /// Begins a handshake with a peer, unless there is one.
     pub(super) fn dial(&mut self, now: Instant, network: VirtualNetwork) {
-        let word = self.new_word();
+        let word = self.new_word(self.lane);
         let random = self.random.fork();
         let Some(peer) = self.peers.get_mut(&network) else { return };
         let Side::Host(host) = &mut peer.side else { return };

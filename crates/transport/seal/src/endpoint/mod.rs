@@ -4,6 +4,7 @@
 //! After each call it sends what [`poll_transmit`](Endpoint::poll_transmit) returns, and calls
 //! [`handle_timeout`](Endpoint::handle_timeout) at [`next_deadline`](Endpoint::next_deadline).
 
+mod admissions;
 mod initiator;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
@@ -18,6 +19,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use anabranch_units::Instant;
 
+use self::admissions::Admissions;
 use self::peer::{Host, Peer, Sessions, Side};
 use crate::followed::Challenge;
 use crate::handshake::Mac;
@@ -28,8 +30,9 @@ use crate::session::KeyLife;
 use crate::strangers::Strangers;
 use crate::token::Token;
 use crate::virtual_network::VirtualNetwork;
-use crate::{PATHS, Route};
+use crate::{PATHS, Route, lane};
 
+pub use self::admissions::Allow;
 pub use self::open::Opened;
 pub use self::seal::{SealError, Sealed};
 
@@ -42,29 +45,6 @@ const MOST_REACHED: usize = 256;
 /// Peers that connect to this side, and those of one key.
 const MOST_GUESTS: usize = 4096;
 const MOST_OF_ONE_KEY: usize = 64;
-
-/// The keys that may connect to an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Allow {
-    /// Every key.
-    Any,
-    /// Only these keys, and those that bring a one-time token.
-    Keys(BTreeSet<PublicKey>),
-}
-
-impl Allow {
-    /// No key, except those that bring a one-time token.
-    pub fn nobody() -> Self {
-        Self::Keys(BTreeSet::new())
-    }
-
-    fn includes(&self, key: &PublicKey) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Keys(keys) => keys.contains(key),
-        }
-    }
-}
 
 /// The IP versions that an uplink has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,8 +101,9 @@ pub struct Endpoint {
     instance: u64,
     fast_aes: bool,
     random: Random,
-    allow: Allow,
-    tokens: Vec<Token>,
+    /// The lane of an endpoint that connects.
+    lane: u8,
+    admissions: Admissions,
     /// Keys that were admitted by a token and not reported yet.
     admitted: Vec<PublicKey>,
     limit: Limit,
@@ -150,17 +131,28 @@ pub struct Endpoint {
 impl Endpoint {
     /// An endpoint that accepts peers. The seed has 256 random bits.
     pub fn listening(secret: SecretKey, allow: Allow, seed: [u8; 32]) -> Self {
-        Self::new(secret, 0, allow, Random::new(seed))
+        Self::new(secret, 0, Admissions::new(allow), Random::new(seed))
+    }
+
+    /// Another shard of this endpoint, which accepts peers: it has the same key and the same virtual addresses, and admits
+    /// the same peers. Each peer belongs to the shard that [`shard_of`](crate::shard_of) tells, and the driver gives its
+    /// datagrams to no other one. The seed has 256 random bits, which no other shard had.
+    pub fn shard(&self, seed: [u8; 32]) -> Self {
+        let (secret, admissions) = (self.secret.clone(), self.admissions.clone());
+        let mut shard = Self::new(secret, self.instance, admissions, Random::new(seed));
+        (shard.announces, shard.life) = (self.announces, self.life);
+        shard
     }
 
     /// An endpoint that connects to peers. The seed has 256 random bits.
     pub fn connecting(secret: SecretKey, seed: [u8; 32]) -> Self {
         let mut random = Random::new(seed);
         let instance = u64::from_be_bytes(random.array()).max(1);
-        Self::new(secret, instance, Allow::nobody(), random)
+        Self::new(secret, instance, Admissions::new(Allow::nobody()), random)
     }
 
-    fn new(secret: SecretKey, instance: u64, allow: Allow, mut random: Random) -> Self {
+    fn new(secret: SecretKey, instance: u64, admissions: Admissions, mut random: Random) -> Self {
+        let [lane] = random.array();
         Self {
             own: VirtualNetwork::of(&secret.public(), instance),
             secret,
@@ -171,8 +163,8 @@ impl Endpoint {
             life: KeyLife::default(),
             random,
             announces: false,
-            allow,
-            tokens: Vec::new(),
+            lane,
+            admissions,
             admitted: Vec::new(),
             peers: BTreeMap::new(),
             hosts: BTreeSet::new(),
@@ -210,16 +202,12 @@ impl Endpoint {
 
     /// Admits the key of whoever uses this token first.
     pub fn invite(&mut self, token: Token) {
-        if !self.tokens.contains(&token) {
-            self.tokens.push(token);
-        }
+        self.admissions.invite(token);
     }
 
     /// Allows a key.
     pub fn allow(&mut self, key: PublicKey) {
-        if let Allow::Keys(keys) = &mut self.allow {
-            keys.insert(key);
-        }
+        self.admissions.allow(key);
     }
 
     /// Gives the public key of a listening endpoint to anyone who asks ([`KeyQuestion`](crate::KeyQuestion)). Without it,
@@ -234,11 +222,9 @@ impl Endpoint {
     }
 
     /// No longer allows a key, and ends its sessions: [`poll_gone`](Self::poll_gone) has its addresses. With [`Allow::Any`] it
-    /// may connect again.
+    /// may connect again. Other [shards](Self::shard) keep its sessions until they are told as well.
     pub fn revoke(&mut self, key: &PublicKey) {
-        if let Allow::Keys(keys) = &mut self.allow {
-            keys.remove(key);
-        }
+        self.admissions.revoke(key);
         let gone = |peer: &Peer| peer.key == *key && matches!(peer.side, Side::Guest(_));
         let gone = self.peers.iter().filter(|(_, peer)| gone(peer));
         let gone: Vec<_> = gone.map(|(network, _)| *network).collect();
@@ -327,11 +313,11 @@ impl Endpoint {
         }
     }
 
-    /// A word that names no session yet.
-    fn new_word(&mut self) -> u32 {
+    /// A word in this lane that names no session yet.
+    fn new_word(&mut self, lane: u8) -> u32 {
         loop {
-            let word = self.random.word();
-            if !self.words.contains_key(&word) {
+            let word = lane::with_lane(lane, self.random.word());
+            if word != 0 && !self.words.contains_key(&word) {
                 return word;
             }
         }

@@ -138,13 +138,11 @@ impl Endpoint {
         self.hellos.remove(&hello);
         if let Some(token) = token {
             // Another key may have used it meanwhile.
-            let Some(index) = self.tokens.iter().position(|other| *other == token) else {
+            if !self.admissions.use_up(&token, key) {
                 self.words.remove(&session.local_word);
                 self.remove(network);
                 return false;
-            };
-            self.tokens.swap_remove(index);
-            self.allow(key);
+            }
             self.admitted.push(key);
         }
         let Some(peer) = self.peers.get_mut(&network) else { return false };

@@ -4,29 +4,22 @@ use std::time::Duration;
 
 use anabranch_units::Instant;
 
+use super::admissions::Permission;
 use super::peer::{Guest, Peer, Pending, Sessions, Side};
 use super::{Endpoint, MOST_GUESTS, MOST_OF_ONE_KEY};
-use crate::Route;
 use crate::handshake::{self, Choice, Hello, Offer};
 use crate::keys::PublicKey;
 use crate::limit::Admission;
 use crate::record::Suite;
 use crate::session::Session;
-use crate::token::Token;
 use crate::virtual_network::VirtualNetwork;
+use crate::{Route, lane};
 
 /// A welcome must be confirmed within this time.
 const PENDING_LIFE: Duration = Duration::from_secs(10);
 
 /// A guest that has been silent for this time may make room for another one.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// Whether a key may connect.
-enum Permission {
-    Yes,
-    /// With this token, if it is still unused then.
-    ByToken(Token),
-}
 
 impl Endpoint {
     /// Handles a hello. Nobody gets an answer who does not know this side's public key, or whose own key is not
@@ -46,19 +39,21 @@ impl Endpoint {
         }
         let Some(guest) = hello.decrypt(&self.secret, self.random.fork()) else { return };
         let (key, offer) = (guest.key(), guest.offer.clone());
-        let Some(permission) = self.permission(&key, &offer) else { return };
+        let permission = self.admissions.permission(&key, offer.token.as_ref());
+        let Some(permission) = permission else { return };
         let Some(network) = self.make_room(now, key, &offer) else { return };
         let suite = if offer.fast_aes && self.fast_aes {
             Suite::Aes256Gcm
         } else {
             Suite::ChaCha20Poly1305
         };
-        let choice = Choice { word: self.new_word(), suite };
+        let word = self.new_word(lane::of_word(guest.word));
+        let choice = Choice { word, suite };
         let words = (choice.word, guest.word);
         let Some((welcome, split)) = guest.welcome(choice) else { return };
         let Some(session) = Session::new(now, self.life, words, choice, &split) else { return };
         let token = match permission {
-            Permission::Yes => None,
+            Permission::Allowed => None,
             Permission::ByToken(token) => Some(token),
         };
         let pending = Pending {
@@ -85,16 +80,6 @@ impl Endpoint {
         let welcome = pending.welcome.clone();
         self.transmit(route.clone(), welcome);
         true
-    }
-
-    fn permission(&self, key: &PublicKey, offer: &Offer) -> Option<Permission> {
-        if self.allow.includes(key) {
-            return Some(Permission::Yes);
-        }
-        let token = offer.token.as_ref()?;
-        // All of them are compared, in constant time each.
-        let known = self.tokens.iter().fold(false, |known, other| known | (other == token));
-        known.then(|| Permission::ByToken(token.clone()))
     }
 
     /// The network of a guest, if the handshake is new and there is room for the guest.

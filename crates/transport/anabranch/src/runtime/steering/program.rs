@@ -91,7 +91,7 @@ impl Program {
     }
 
     /// Adds the instructions of `then`, which run only if the comparison holds.
-    fn only_if(&mut self, condition: u32, k: u32, then: impl FnOnce(&mut Self)) {
+    pub(super) fn only_if(&mut self, condition: u32, k: u32, then: impl FnOnce(&mut Self)) {
         let at = self.0.len();
         self.push(libc::BPF_JMP | condition | libc::BPF_K, k);
         then(self);

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use anabranch_proto::TagMark;
 
-use crate::runtime::{Apart, Batch, Binding, PacketSocket, Runtime, Shard, TokioRuntime};
+use crate::runtime::{Apart, Batch, Binding, Division, PacketSocket, Runtime, Shard, TokioRuntime};
 use crate::shards::shard_of;
 
 const INIT: u8 = 1;
@@ -101,21 +101,32 @@ async fn each_packet_is_in_its_queue() {
     }
 }
 
+/// Sockets on one address, and the address.
+fn bind_shards(
+    runtime: &TokioRuntime,
+    ip: &str,
+    division: Division,
+    count: usize,
+) -> (SocketAddr, Vec<Box<dyn PacketSocket>>) {
+    let mut address = SocketAddr::new(ip.parse().unwrap(), 0);
+    let mut shards = Vec::new();
+    for index in 0..count {
+        let shard = Some(Shard { division, index, count, joins: index > 0 });
+        let binding = Binding { shard, ..Binding::udp(address) };
+        let socket = runtime.bind(&binding).unwrap();
+        address = socket.local_address();
+        shards.push(socket);
+    }
+    (address, shards)
+}
+
 #[tokio::test]
 async fn each_packet_is_in_its_queue_of_its_shard() {
     let runtime = TokioRuntime::current().unwrap();
     let mark = TagMark::from_seed(&[4; 32]);
     let count = 3;
     for ip in ADDRESSES {
-        let mut address = SocketAddr::new(ip.parse().unwrap(), 0);
-        let mut shards = Vec::new();
-        for index in 0..count {
-            let shard = Some(Shard { index, count, joins: index > 0 });
-            let binding = Binding { shard, ..Binding::udp(address) };
-            let socket = runtime.bind(&binding).unwrap();
-            address = socket.local_address();
-            shards.push(socket);
-        }
+        let (address, shards) = bind_shards(&runtime, ip, Division::Ports, count);
         assert!(shards.iter().all(|shard| shard.keep_apart(&mark)));
         let from = UdpSocket::bind(SocketAddr::new(ip.parse().unwrap(), 0)).unwrap();
         let samples = samples(&mark);
@@ -133,6 +144,35 @@ async fn each_packet_is_in_its_queue_of_its_shard() {
                 let expected = samples.iter().filter(|(s, q)| *q == queue && own(s));
                 let expected: Vec<Vec<u8>> = expected.map(|(sample, _)| sample.clone()).collect();
                 assert_eq!(take(&**shard, queue).await, expected, "{index} {queue:?}");
+            }
+        }
+    }
+}
+
+#[cfg(feature = "seal")]
+#[tokio::test]
+async fn each_sealed_datagram_is_in_the_queue_of_its_shard() {
+    let runtime = TokioRuntime::current().unwrap();
+    for ip in ADDRESSES {
+        for count in [2, 3, 64] {
+            let (address, shards) = bind_shards(&runtime, ip, Division::Lanes, count);
+            let from = UdpSocket::bind(SocketAddr::new(ip.parse().unwrap(), 0)).unwrap();
+            let mut samples = Vec::new();
+            for lane in 0..=255 {
+                // A record and a hello, and parts of them.
+                let record = [lane, 1, 2, 3, 0, 0, 0, 0, 77, 1, 2, 3, 4];
+                let hello = [0, 0, 0, 0, 0x81, 1, 0, 0, lane, 1, 2, 3, 4];
+                samples.extend([record.to_vec(), hello.to_vec()]);
+                samples.extend((1..13).step_by(3).map(|length| record[..length].to_vec()));
+                samples.extend((1..13).step_by(3).map(|length| hello[..length].to_vec()));
+            }
+            for part in samples.chunks(100) {
+                part.iter().for_each(|sample| _ = from.send_to(sample, address).unwrap());
+                for (index, shard) in shards.iter().enumerate() {
+                    let own = |sample: &&Vec<u8>| anabranch_seal::shard_of(sample, count) == index;
+                    let expected: Vec<_> = part.iter().filter(own).cloned().collect();
+                    assert_eq!(take(&**shard, None).await, expected, "{index} of {count}");
+                }
             }
         }
     }

@@ -101,6 +101,51 @@ fn keys_are_replaced_while_data_flows() {
     assert!(words(&world).len() <= 2 && world.far.words.len() <= 2 && world.far.hellos.is_empty());
 }
 
+/// Over all of its uplinks and in all of its sessions, so the system can keep its datagrams together.
+#[test]
+fn all_datagrams_of_a_client_go_to_one_shard() {
+    let mut shards = BTreeSet::new();
+    for seed in 0..20 {
+        let mut world = World::open();
+        world.near = Endpoint::connecting(secret(1), [seed; 32]);
+        world.near.add_host(secret(2).public(), vec![server()], None);
+        (0..2).for_each(|path| world.near.set_uplink(world.now, path, V4));
+        let index = world.seen_shards_of(5 * 60);
+        assert_eq!(index.len(), 1, "{index:?}");
+        shards.extend(index);
+    }
+    assert!(shards.len() > 10, "clients are spread: {shards:?}");
+}
+
+/// What a shard knows of admissions, the others know.
+#[test]
+fn shards_admit_the_same_keys() {
+    let token = Token::from_bytes([7; 16]);
+    let mut first = Endpoint::listening(secret(2), Allow::nobody(), [12; 32]);
+    first.announce();
+    first.set_key_life(KeyLife { records: 7, ..KeyLife::default() });
+    let mut second = first.shard([13; 32]);
+    assert_eq!((second.network(), second.announces), (first.network(), true));
+    assert_eq!(second.life.records, 7);
+    first.invite(token.clone());
+    let mut guest = World::new(1, Allow::nobody(), Some(token.clone()));
+    std::mem::swap(&mut guest.far, &mut second);
+    guest.send(0, b"invited").unwrap();
+    guest.pass(Duration::from_secs(2));
+    assert_eq!(guest.far_got, [(0, b"invited".to_vec())]);
+    let mut late = World::new(5, Allow::nobody(), Some(token));
+    std::mem::swap(&mut late.far, &mut first);
+    late.send(0, b"too late").unwrap();
+    late.pass(Duration::from_secs(5));
+    assert!(late.far_got.is_empty());
+    late.far.allow(secret(5).public());
+    guest.far.revoke(&secret(1).public());
+    late.pass(Duration::from_secs(10));
+    guest.send(0, b"revoked").unwrap();
+    guest.pass(Duration::from_secs(10));
+    assert_eq!((late.far_got.len(), guest.far_got.len()), (1, 1));
+}
+
 #[test]
 fn keys_are_replaced_after_few_records_if_the_user_wants_it() {
     let mut world = World::open();

@@ -201,6 +201,21 @@ impl World {
         world
     }
 
+    /// The shards, of 64, of the datagrams to the server in this time. Both paths carry data all along.
+    fn seen_shards_of(&mut self, seconds: u32) -> BTreeSet<usize> {
+        for number in 0..seconds {
+            for path in 0..2 {
+                self.send(path, &number.to_be_bytes()).unwrap();
+            }
+            self.pass(Duration::from_secs(1));
+        }
+        assert!(self.far_got.len() > 500);
+        let hellos = self.seen.iter().filter(|(_, datagram)| datagram.starts_with(&[0; 4]));
+        assert!(hellos.count() > 2, "keys were replaced");
+        let to_server = self.seen.iter().filter(|(to_server, _)| *to_server);
+        to_server.map(|(_, datagram)| crate::shard_of(datagram, 64)).collect()
+    }
+
     fn far_route(&self, path: u8) -> Option<SocketAddr> {
         let paths = self.far.paths();
         let path = paths.iter().find(|status| status.number == path)?;
