@@ -221,6 +221,9 @@ fn open(
         let log = EventLog::new(file).title(title()).vantage_point(vantage_point);
         builder = builder.event_log(log);
     }
+    if let Some(time) = options.busy_poll {
+        builder = builder.busy_poll(time);
+    }
     let endpoint = builder.bind().map_err(cannot_bind)?;
     #[cfg(unix)]
     crate::control::offer(&endpoint, options.control.as_deref())?;

@@ -67,6 +67,10 @@ pub(crate) struct SctpOptions {
     /// by its SCTP ports, or a sealed one of a server by its client (Linux, over UDP) [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) shards: Option<usize>,
+    /// For this time after each packet, ask the sockets again and again instead of sleeping: round trips are
+    /// shorter, and a core is busy as long as packets come and go (Unix) [default: never]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) busy_poll: Option<Duration>,
     /// Send and receive over this network interface only, regardless of routes; this makes its link-local
     /// IPv6 addresses usable (Linux)
     #[arg(long, value_name = "NAME")]
@@ -113,6 +117,7 @@ impl SctpOptions {
             ("--profile", self.profile.is_some()),
             ("--memory-limit", self.memory_limit.is_some()),
             ("--shards", self.shards.is_some()),
+            ("--busy-poll", self.busy_poll.is_some()),
             ("--interface", self.interface.is_some()),
             ("--impair", self.impair.is_some()),
             ("--control", self.control.is_some()),

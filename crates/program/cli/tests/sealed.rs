@@ -80,7 +80,7 @@ fn the_key_is_in_the_url_in_the_line_or_trusted_the_first_time() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_sealed_server_may_have_several_shards() {
-    let (site, keys, server) = sealed(&["--shards", "3"]);
+    let (site, keys, server) = sealed(&["--shards", "3", "--busy-poll", "1ms"]);
     for number in 0..8 {
         let uplinks = ["--sealed", "--uplink", "127.0.0.2,127.0.0.3"];
         let fetched = get(&site, &base(&server), keys.path(), &uplinks);

@@ -259,6 +259,10 @@ pub trait PacketSocket: Debug + Send {
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>>;
 
+    /// The next call of [`poll_receive`](Self::poll_receive) asks the system even if the runtime has not learnt of an
+    /// arrival: the endpoint [polls again and again](crate::Builder::busy_poll).
+    fn look_again(&self) {}
+
     /// From now on, puts packets that `mark` does not recognise into separate queues of the system, so
     /// that a flood of them does not displace recognised packets. Returns whether the socket supports
     /// this.

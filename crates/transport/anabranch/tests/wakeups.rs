@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anabranch::runtime::{
     AddressWatch, Binding, Instant, LocalAddress, PacketSocket, Runtime, Timer, TokioRuntime,
@@ -108,11 +108,17 @@ struct Counts {
 }
 
 async fn counts(buffer: usize) -> Counts {
+    busy_counts(buffer, Duration::ZERO).await
+}
+
+/// The same with a server that polls busily.
+async fn busy_counts(buffer: usize, busy_poll: Duration) -> Counts {
     let (polls, timers) = (Arc::default(), Arc::default());
     let inner = Arc::new(TokioRuntime::current().unwrap());
     let runtime =
         Arc::new(Counting { inner, polls: Arc::clone(&polls), timers: Arc::clone(&timers) });
-    let server = Endpoint::builder().local_addresses([V4]).runtime(runtime).bind().unwrap();
+    let builder = Endpoint::builder().local_addresses([V4]).runtime(runtime);
+    let server = builder.busy_poll(busy_poll).bind().unwrap();
     let client = common::endpoint(&[V4]);
     let mut config = AssociationConfig::default();
     config.receiving.receive_buffer = buffer;
@@ -152,6 +158,31 @@ async fn reading_small_messages_does_not_wake_the_endpoint() {
 fn is_blocked(sender: &Association) -> bool {
     let statistics = sender.statistics();
     statistics.outstanding_chunks == 0 && statistics.peer_rwnd < 1000
+}
+
+/// It stays awake after each packet, and not for longer than it should.
+#[tokio::test]
+async fn an_endpoint_polls_busily_for_a_while() {
+    soon(async {
+        const AWAKE: Duration = Duration::from_millis(50);
+        let quiet = async |pair: &Counts| {
+            let mut before = usize::MAX;
+            while before != pair.polls.load(Ordering::Relaxed) {
+                before = pair.polls.load(Ordering::Relaxed);
+                tokio::time::sleep(2 * AWAKE).await;
+            }
+            before
+        };
+        for (busy_poll, least) in [(AWAKE, 100), (Duration::ZERO, 0)] {
+            let pair = busy_counts(1 << 20, busy_poll).await;
+            let before = quiet(&pair).await;
+            pair.near.send(OutgoingMessage::new(0, Ppid(0), vec![7; 64])).await.unwrap();
+            assert_eq!(pair.far.recv().await.unwrap().unwrap().payload.len(), 64);
+            let polls = quiet(&pair).await - before;
+            assert!(polls >= least && (least > 0 || polls < 50), "{polls} polls");
+        }
+    })
+    .await;
 }
 
 /// A window that was closed is reported when it opens, without a probe by the sender.

@@ -465,6 +465,14 @@ pub(crate) const ALL: &[Figure] = &[
         what: What::Ends(Task::Ping { slowest: true }),
     },
     Figure {
+        key: "ping_busy",
+        title: "median round trip of 64 bytes with busy polling, each process on a CPU of its own",
+        unit: "us",
+        entries: &[two("anabranch", Ends::Wire("anabranch-busy")), UDP],
+        target: Target::AtMost(0.6),
+        what: What::Ends(Task::Ping { slowest: false }),
+    },
+    Figure {
         key: "ping_multi",
         title: "median round trip of 64 bytes on a runtime of several threads",
         unit: "us",

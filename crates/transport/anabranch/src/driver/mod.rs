@@ -4,6 +4,7 @@
 //! the engine under the lock, and the sockets without it.
 
 mod apart;
+mod busy_poll;
 mod siblings;
 
 use std::future::Future;
@@ -12,6 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anabranch_proto::{IcmpMessage, Instant, Received, TagMark, Transmit};
 use bytes::{Bytes, BytesMut};
@@ -23,6 +25,7 @@ use crate::shared::{Guard, Handed, Shared};
 use crate::sockets::{OpenedSocket, Problem, SocketSet};
 use crate::strangers::Strangers;
 
+use self::busy_poll::BusyPoll;
 pub(crate) use siblings::Siblings;
 
 /// Maximum number of batches received with one call.
@@ -38,13 +41,13 @@ const ROUNDS: usize = 8;
 const MOST_ERRORS: u32 = 64;
 
 /// If reading the host's addresses failed, they are read again after this time.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// If a socket was reported writable but blocked, it is tried again after this time.
-const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Timers of usual runtimes are not finer than this.
-const TIMER_UNIT: std::time::Duration = std::time::Duration::from_millis(1);
+const TIMER_UNIT: Duration = Duration::from_millis(1);
 
 /// The result of polling all sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +80,7 @@ pub(crate) struct Driver {
     /// If this task yields, the tasks that an arrival woke run next.
     takes_turns: bool,
     strangers: Strangers,
+    busy_poll: BusyPoll,
     /// The mark of all verification tags of the endpoint.
     mark: TagMark,
     timer: Box<dyn Timer>,
@@ -99,6 +103,7 @@ impl Driver {
         siblings: Siblings,
         mark: TagMark,
         capture: Option<Capture>,
+        busy_poll: Duration,
     ) -> Self {
         let mut pool = BufferPool::default();
         let receive_buffers = std::array::from_fn(|_| pool.take());
@@ -124,6 +129,7 @@ impl Driver {
             others_first: false,
             takes_turns,
             strangers,
+            busy_poll: BusyPoll::new(busy_poll),
             mark,
             timer,
             address_watch,
@@ -289,6 +295,9 @@ impl Driver {
                 let Some((socket, bound)) = self.sockets.get(index) else {
                     break;
                 };
+                if self.busy_poll.is_awake(now) {
+                    socket.look_again();
+                }
                 let count = match socket.poll_receive(cx, &mut buffers, &mut self.batches) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(count)) => count,
@@ -379,6 +388,41 @@ impl Driver {
         let remote_udp_port = batch.source.port();
         let received = Received { local, remote, remote_udp_port, ecn: batch.ecn, segment_size };
         Some((received, bytes))
+    }
+
+    /// Ends the task, or has it wait for what comes next. Returns nothing if something is due already.
+    fn wait(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        retry: bool,
+        strangers_wait: bool,
+    ) -> Option<Poll<()>> {
+        let guard = self.shared.lock();
+        if guard.is_finished() {
+            return Some(Poll::Ready(()));
+        }
+        let mut deadline = guard.next_deadline();
+        drop(guard);
+        let retry = retry.then(|| now + RETRY);
+        for soon in [retry, self.look_at_addresses].into_iter().flatten() {
+            deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
+        }
+        if let Some(capture) = &self.capture {
+            capture.flush();
+        }
+        if strangers_wait {
+            self.shared.runtime.make_way(cx);
+            return Some(Poll::Pending);
+        }
+        if !self.arm(cx, now, deadline) {
+            return None;
+        }
+        if self.busy_poll.stays_awake(now, self.sockets.packets()) {
+            // Other tasks run first.
+            cx.waker().wake_by_ref();
+        }
+        Some(Poll::Pending)
     }
 
     /// Sets the timer. Returns false if its time has already come.
@@ -494,25 +538,8 @@ impl Future for Driver {
             if arrivals == Arrivals::Some || problems || reported || opened {
                 continue;
             }
-            let guard = this.shared.lock();
-            if guard.is_finished() {
-                return Poll::Ready(());
-            }
-            let mut deadline = guard.next_deadline();
-            drop(guard);
-            let retry = retry.then(|| now + RETRY);
-            for soon in [retry, this.look_at_addresses].into_iter().flatten() {
-                deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
-            }
-            if let Some(capture) = &this.capture {
-                capture.flush();
-            }
-            if strangers_wait {
-                this.shared.runtime.make_way(cx);
-                return Poll::Pending;
-            }
-            if this.arm(cx, now, deadline) {
-                return Poll::Pending;
+            if let Some(waiting) = this.wait(cx, now, retry, strangers_wait) {
+                return waiting;
             }
         }
         cx.waker().wake_by_ref();

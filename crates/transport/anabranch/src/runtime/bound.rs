@@ -185,6 +185,10 @@ impl<D: Descriptor + 'static> PacketSocket for Bound<D> {
         self.main.poll_receive(cx, buffers, batches)
     }
 
+    fn look_again(&self) {
+        self.main.io().look_again();
+    }
+
     #[cfg(target_os = "linux")]
     fn keep_apart(&self, mark: &TagMark) -> bool {
         let Some(binding) = &self.binding else {

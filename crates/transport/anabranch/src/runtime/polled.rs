@@ -25,7 +25,7 @@ pub(super) struct Look<T> {
 
 #[cfg(unix)]
 mod unix {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::fmt;
     use std::future::Future;
     use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -51,6 +51,8 @@ mod unix {
     #[derive(Debug)]
     pub(in crate::runtime) struct Polled {
         socket: Arc<AsyncFd<UdpSocket>>,
+        /// The next call that receives does not wait for the reactor.
+        looks_again: Cell<bool>,
         /// A second descriptor of the socket, registered for writing while a send is blocked.
         blocked: RefCell<Option<AsyncFd<OwnedFd>>>,
         /// The task that waits for the next error.
@@ -71,6 +73,7 @@ mod unix {
         pub(in crate::runtime) fn new(socket: UdpSocket) -> io::Result<Self> {
             Ok(Self {
                 socket: Arc::new(watch(socket, Interest::READABLE)?),
+                looks_again: Cell::new(false),
                 blocked: RefCell::new(None),
                 failing: RefCell::new(None),
             })
@@ -145,12 +148,23 @@ mod unix {
             result
         }
 
+        /// Makes the next [`poll_receive`](Self::poll_receive) ask the system, whatever the reactor knows.
+        pub(in crate::runtime) fn look_again(&self) {
+            self.looks_again.set(true);
+        }
+
         /// Receives with `receive` once there is something.
         pub(in crate::runtime) fn poll_receive<T>(
             &self,
             cx: &mut Context<'_>,
             mut receive: impl FnMut() -> io::Result<Look<T>>,
         ) -> Poll<io::Result<T>> {
+            if self.looks_again.take() {
+                match receive() {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    looked => return Poll::Ready(looked.map(|look| look.value)),
+                }
+            }
             loop {
                 // Data that arrives after this is reported again, even if the guard is cleared
                 // below.
@@ -210,6 +224,32 @@ mod unix {
                 .await;
                 assert_eq!(looks, 0);
             }
+        }
+
+        /// Without waiting until the reactor has run; and afterwards the task is woken as ever.
+        #[tokio::test]
+        async fn who_looks_again_finds_what_the_reactor_does_not_know() {
+            let (socket, other) = pair();
+            for round in 0..3 {
+                other.send(&[round]).unwrap();
+                let got = poll_fn(|cx| {
+                    assert!(
+                        round > 0 || socket.poll_receive(cx, || look(&socket, true)).is_pending()
+                    );
+                    socket.look_again();
+                    Poll::Ready(socket.poll_receive(cx, || look(&socket, true)))
+                });
+                assert!(matches!(got.await, Poll::Ready(Ok(byte)) if byte == round));
+            }
+            poll_fn(|cx| {
+                socket.look_again();
+                assert!(socket.poll_receive(cx, || look(&socket, true)).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            let sending = tokio::task::spawn_blocking(move || other.send(&[9]));
+            let got = poll_fn(|cx| socket.poll_receive(cx, || look(&socket, true))).await;
+            assert_eq!((got.unwrap(), sending.await.unwrap().unwrap()), (9, 1));
         }
 
         #[tokio::test]
@@ -333,6 +373,9 @@ mod other {
         ) -> io::Result<T> {
             self.socket.try_io(Interest::WRITABLE, send)
         }
+
+        /// No effect: the readiness that the reactor keeps cannot be passed over.
+        pub(in crate::runtime) fn look_again(&self) {}
 
         /// Receives with `receive` once there is something.
         pub(in crate::runtime) fn poll_receive<T>(

@@ -288,6 +288,10 @@ impl PacketSocket for SealedSocket {
         sockets.map(|socket| socket.max_segments()).min().unwrap_or(1)
     }
 
+    fn look_again(&self) {
+        self.core().sockets.iter().flatten().for_each(|socket| socket.look_again());
+    }
+
     fn refresh(&self) {
         self.core().sockets.iter().flatten().for_each(|socket| socket.refresh());
     }

@@ -34,6 +34,9 @@ const EACH: usize = 10_000;
 /// Duration of the CPU measurement of idle associations.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// How long an end with busy polling stays awake after a packet.
+const BUSY: Duration = Duration::from_millis(1);
+
 /// The key of a sealed server, which its clients know.
 fn server_key() -> SecretKey {
     SecretKey::from_bytes([2; 32])
@@ -62,6 +65,7 @@ fn endpoint(address: IpAddr, transport: Transport) -> Result<Endpoint> {
     let builder = Endpoint::builder().local_addresses([address]).udp_port(0);
     let builder = match transport {
         Transport::Native => builder.encapsulation(Encapsulation::Ip),
+        Transport::Busy => builder.busy_poll(BUSY),
         _ => builder,
     };
     Ok(builder.bind()?)
@@ -163,8 +167,8 @@ pub(crate) async fn source(options: &Options) -> Result<()> {
 }
 
 /// Returns every message of every association until one of them ends.
-pub(crate) async fn echo() -> Result<()> {
-    let endpoint = endpoint(SERVER, Transport::Anabranch)?;
+pub(crate) async fn echo(transport: Transport) -> Result<()> {
+    let endpoint = endpoint(SERVER, transport)?;
     let listener = endpoint.listen(PORT, config())?;
     measure::listening(endpoint.udp_port())?;
     let mut all = JoinSet::new();

@@ -62,8 +62,12 @@ fn run(options: &Options) -> Result<()> {
                 (Transport::Anabranch | Transport::Sealed | Transport::Native, Role::Source) => {
                     anabranch_end::source(options).await
                 }
-                (Transport::Anabranch, Role::Echo) => anabranch_end::echo().await,
-                (Transport::Anabranch, Role::Ping) => anabranch_end::ping(options).await,
+                (Transport::Anabranch | Transport::Busy, Role::Echo) => {
+                    anabranch_end::echo(options.transport).await
+                }
+                (Transport::Anabranch | Transport::Busy, Role::Ping) => {
+                    anabranch_end::ping(options).await
+                }
                 (Transport::Anabranch, Role::Crowd) => anabranch_end::crowd(options).await,
                 (Transport::Quinn, Role::Sink) => quic::sink().await,
                 (Transport::Quinn, Role::Source) => quic::source(options).await,

@@ -27,6 +27,8 @@ pub(crate) enum Role {
 pub(crate) enum Transport {
     /// This project's SCTP over UDP.
     Anabranch,
+    /// The same with busy polling, for latency.
+    Busy,
     /// The same over sealed paths.
     Sealed,
     /// The same as IP protocol 132, which needs the capability CAP_NET_RAW.
@@ -115,6 +117,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Options
     };
     options.transport = match words.next() {
         Some("anabranch") => Transport::Anabranch,
+        Some("anabranch-busy") => Transport::Busy,
         Some("sealed") => Transport::Sealed,
         Some("native") => Transport::Native,
         Some("quinn") => Transport::Quinn,

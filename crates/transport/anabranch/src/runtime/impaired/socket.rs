@@ -540,6 +540,10 @@ impl PacketSocket for ImpairedSocket {
         self.inner.has_neighbours()
     }
 
+    fn look_again(&self) {
+        self.inner.look_again();
+    }
+
     fn refresh(&self) {
         self.inner.refresh();
     }
