@@ -14,6 +14,7 @@ use anabranch::runtime::{
     AddressWatch, Binding, Instant, LocalAddress, PacketSocket, Runtime, Timer, TokioRuntime,
 };
 use anabranch::{Association, AssociationConfig, Endpoint, OutgoingMessage, Ppid};
+use anabranch_wire::{Header, PacketWriter, kind};
 use common::{PORT, V4, remotes, soon, towards};
 
 /// Counts the polls of all tasks, and the timers that are set to a time that has passed.
@@ -100,7 +101,8 @@ impl Runtime for Counting {
 /// A server whose polls are counted, and both ends of an association with it. `buffer` is the receive buffer of the
 /// server.
 struct Counts {
-    _ends: [Endpoint; 2],
+    server: Endpoint,
+    _client: Endpoint,
     near: Association,
     far: Association,
     polls: Arc<AtomicUsize>,
@@ -126,7 +128,7 @@ async fn busy_counts(buffer: usize, busy_poll: Duration) -> Counts {
     let options = towards(&server, AssociationConfig::default());
     let near = client.connect(remotes(&server), options).await.unwrap();
     let far = listener.accept().await.unwrap();
-    Counts { _ends: [server, client], near, far, polls, timers }
+    Counts { server, _client: client, near, far, polls, timers }
 }
 
 /// Reading frees some of the receive buffer each time, which nobody needs to know while most of it is free.
@@ -160,6 +162,21 @@ fn is_blocked(sender: &Association) -> bool {
     statistics.outstanding_chunks == 0 && statistics.peer_rwnd < 1000
 }
 
+/// An INIT, and DATA that belongs to no association.
+fn strangers() -> [Vec<u8>; 2] {
+    let init = [0, 0, 0, 7, 0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 9];
+    [(kind::INIT, 0, 0, &init[..]), (kind::DATA, 5, 3, &[1; 20])].map(
+        |(kind, tag, flags, value)| {
+            let header = Header { source_port: 9, destination_port: PORT, verification_tag: tag };
+            let mut bytes = Vec::new();
+            let mut writer = PacketWriter::new(&mut bytes, header, 1400);
+            writer.raw(kind, flags, value).unwrap();
+            writer.finish();
+            bytes
+        },
+    )
+}
+
 /// It stays awake after each packet, and not for longer than it should.
 #[tokio::test]
 async fn an_endpoint_polls_busily_for_a_while() {
@@ -178,8 +195,17 @@ async fn an_endpoint_polls_busily_for_a_while() {
             let before = quiet(&pair).await;
             pair.near.send(OutgoingMessage::new(0, Ppid(0), vec![7; 64])).await.unwrap();
             assert_eq!(pair.far.recv().await.unwrap().unwrap().payload.len(), 64);
-            let polls = quiet(&pair).await - before;
+            let before_strangers = quiet(&pair).await;
+            let polls = before_strangers - before;
             assert!(polls >= least && (least > 0 || polls < 50), "{polls} polls");
+            // Strangers get answers, but do not keep it awake: an INIT, and DATA out of the blue.
+            let stranger = tokio::net::UdpSocket::bind((V4, 0)).await.unwrap();
+            for packet in strangers() {
+                stranger.send_to(&packet, (V4, pair.server.udp_port())).await.unwrap();
+                assert!(stranger.recv(&mut [0; 2000]).await.unwrap() > 0);
+            }
+            let polls = quiet(&pair).await - before_strangers;
+            assert!((1..50).contains(&polls), "{polls} polls for strangers");
         }
     })
     .await;

@@ -1,9 +1,11 @@
 //! Busy polling: for a while after each packet, the endpoint's task asks its sockets again and again instead of sleeping.
 //! The answer to a packet is then received without waiting until the system has woken a thread.
+//!
+//! Packets without an association do not count: a flood of them must not keep a core busy.
 
 use std::time::Duration;
 
-use anabranch_proto::Instant;
+use anabranch_proto::{Instant, Transmit};
 
 /// How long the task stays awake.
 #[derive(Debug)]
@@ -11,13 +13,23 @@ pub(super) struct BusyPoll {
     /// The time after the last packet; 0 if the task sleeps at once.
     time: Duration,
     until: Instant,
-    /// Packets sent and received when the task wanted to sleep.
-    packets: u64,
+    /// A packet of an association was sent or received since the task last wanted to sleep.
+    active: bool,
 }
 
 impl BusyPoll {
     pub(super) fn new(time: Duration) -> Self {
-        Self { time, until: Instant::ZERO, packets: 0 }
+        Self { time, until: Instant::ZERO, active: false }
+    }
+
+    /// Notes that the queue of associations had packets.
+    pub(super) fn received(&mut self) {
+        self.active = true;
+    }
+
+    /// Notes packets to send.
+    pub(super) fn sent(&mut self, transmit: &Transmit) {
+        self.active |= !transmit.out_of_the_blue && !transmit.unverified;
     }
 
     /// Whether to ask sockets although the runtime knows of no arrival.
@@ -25,10 +37,10 @@ impl BusyPoll {
         now < self.until
     }
 
-    /// Whether a task with nothing left to do is to be polled again at once; `packets` counts those sent and received.
-    pub(super) fn stays_awake(&mut self, now: Instant, packets: u64) -> bool {
-        if self.packets != packets {
-            (self.packets, self.until) = (packets, now + self.time);
+    /// Whether a task with nothing left to do is to be polled again at once.
+    pub(super) fn stays_awake(&mut self, now: Instant) -> bool {
+        if std::mem::take(&mut self.active) {
+            self.until = now + self.time;
         }
         self.is_awake(now)
     }
@@ -42,11 +54,14 @@ mod tests {
     fn it_ends_some_time_after_the_last_packet() {
         let at = Instant::from_millis;
         let mut busy = BusyPoll::new(Duration::from_millis(50));
-        assert!(!busy.stays_awake(at(1000), 0) && !busy.is_awake(at(1000)));
-        assert!(busy.stays_awake(at(2000), 1) && busy.is_awake(at(2049)));
-        assert!(busy.stays_awake(at(2040), 2) && busy.stays_awake(at(2089), 2));
-        assert!(!busy.stays_awake(at(2090), 2) && !busy.is_awake(at(2090)));
+        assert!(!busy.stays_awake(at(1000)) && !busy.is_awake(at(1000)));
+        busy.received();
+        assert!(busy.stays_awake(at(2000)) && busy.is_awake(at(2049)));
+        busy.received();
+        assert!(busy.stays_awake(at(2040)) && busy.stays_awake(at(2089)));
+        assert!(!busy.stays_awake(at(2090)) && !busy.is_awake(at(2090)));
         let mut off = BusyPoll::new(Duration::ZERO);
-        assert!(!off.stays_awake(at(1000), 7));
+        off.received();
+        assert!(!off.stays_awake(at(1000)));
     }
 }

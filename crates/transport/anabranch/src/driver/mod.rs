@@ -200,6 +200,7 @@ impl Driver {
             if transmit.out_of_the_blue && !self.sockets.may_answer(now, transmit.local) {
                 continue;
             }
+            self.busy_poll.sent(transmit);
             tracing::trace!(
                 name: "transport:datagrams_sent",
                 local = %transmit.local,
@@ -314,6 +315,7 @@ impl Driver {
                     }
                 };
                 self.receive_errors = 0;
+                self.busy_poll.received();
                 let woke = self.take_batches(now, bound, count, Handed::Packets);
                 // With several threads, yielding would only wake another thread to run this task.
                 let make_way = woke && self.takes_turns;
@@ -418,7 +420,7 @@ impl Driver {
         if !self.arm(cx, now, deadline) {
             return None;
         }
-        if self.busy_poll.stays_awake(now, self.sockets.packets()) {
+        if self.busy_poll.stays_awake(now) {
             // Other tasks run first.
             cx.waker().wake_by_ref();
         }
