@@ -491,7 +491,7 @@ async fn shards_divide_the_clients() {
     }
     assert!(by_shard.len() == 4 && by_shard.values().sum::<usize>() == CLIENTS, "{by_shard:?}");
     assert!(server_seal.paths().len() >= CLIENTS);
-    // Whoever is locked out is so in its shard, whichever that is.
+    // A key is revoked in every shard.
     keys.iter().for_each(|key| server_seal.revoke(*key));
     for (_, _, far) in &ends {
         let ended = tokio::time::timeout(Duration::from_secs(5), far.closed()).await;

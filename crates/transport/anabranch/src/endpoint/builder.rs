@@ -220,35 +220,9 @@ impl Builder {
                 seed
             }
         };
-        let encapsulation = self.config.encapsulation;
-        let mut opened = Vec::with_capacity(self.opened.len());
-        for socket in &self.opened {
-            opened.push(socket.try_clone().map_err(BindError::Opened)?);
-        }
-        let mut sets = Vec::with_capacity(count);
-        let mut port = self.udp_port;
         let mark = TagMark::from_seed(&seed);
         self.config.tag_mark = Some(mark);
-        for (index, runtime) in runtimes.iter().enumerate() {
-            // Each shard of sealed paths has a runtime of its own, which has bound the sockets.
-            let shares = count > 1 && division == Division::Ports;
-            let wanted = Wanted {
-                encapsulation,
-                addresses: self.local_addresses.clone(),
-                port,
-                interface: self.interface.clone(),
-                traffic_class: self.traffic_class,
-                opened: std::mem::take(&mut opened),
-                shard: shares.then_some(Shard { division, index, count, joins: index > 0 }),
-            };
-            let sockets = SocketSet::bind(&**runtime, wanted)?;
-            port = sockets.udp_port();
-            sets.push(sockets);
-        }
-        // The kernel identifies the sockets of a shard by the order in which they were bound.
-        if count > 1 {
-            sets.iter_mut().for_each(|set| set.keep_apart(mark));
-        }
+        let sets = self.bind_sockets(&runtimes, division, mark)?;
         let (capture, event_log) = self.create_files(&*runtime)?;
         self.config.memory_limit = (self.config.memory_limit / count).max(65_536);
         self.config.max_associations = self.config.max_associations.div_ceil(count);
@@ -277,6 +251,43 @@ impl Builder {
             runtime.spawn(Box::pin(driver));
         }
         Ok(Endpoint::of(shards, first_port))
+    }
+
+    /// Opens the sockets of each shard.
+    fn bind_sockets(
+        &self,
+        runtimes: &[Arc<dyn Runtime>],
+        division: Division,
+        mark: TagMark,
+    ) -> Result<Vec<SocketSet>, BindError> {
+        let count = runtimes.len();
+        // Each shard of sealed paths has a runtime of its own, which has bound the sockets.
+        let shares = count > 1 && division == Division::Ports;
+        let mut opened = Vec::with_capacity(self.opened.len());
+        for socket in &self.opened {
+            opened.push(socket.try_clone().map_err(BindError::Opened)?);
+        }
+        let mut sets = Vec::with_capacity(count);
+        let mut port = self.udp_port;
+        for (index, runtime) in runtimes.iter().enumerate() {
+            let wanted = Wanted {
+                encapsulation: self.config.encapsulation,
+                addresses: self.local_addresses.clone(),
+                port,
+                interface: self.interface.clone(),
+                traffic_class: self.traffic_class,
+                opened: std::mem::take(&mut opened),
+                shard: shares.then_some(Shard { division, index, count, joins: index > 0 }),
+            };
+            let sockets = SocketSet::bind(&**runtime, wanted)?;
+            port = sockets.udp_port();
+            sets.push(sockets);
+        }
+        // The kernel identifies the sockets of a shard by the order in which they were bound.
+        if shares {
+            sets.iter_mut().for_each(|set| set.keep_apart(mark));
+        }
+        Ok(sets)
     }
 
     /// The runtime of each shard, and how packets are divided among them.

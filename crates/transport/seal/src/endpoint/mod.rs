@@ -222,7 +222,7 @@ impl Endpoint {
     }
 
     /// No longer allows a key, and ends its sessions: [`poll_gone`](Self::poll_gone) has its addresses. With [`Allow::Any`] it
-    /// may connect again. Other [shards](Self::shard) keep its sessions until they are told as well.
+    /// may connect again. Call it for each [shard](Self::shard): each ends its own sessions.
     pub fn revoke(&mut self, key: &PublicKey) {
         self.admissions.revoke(key);
         let gone = |peer: &Peer| peer.key == *key && matches!(peer.side, Side::Guest(_));
