@@ -6,6 +6,10 @@
 //! that the user left unread at the beginning of the round trip does not count: a user who reads slowly does not need a
 //! larger buffer. Data that waited for missing TSNs counts, because the user could not have it.
 //!
+//! Data that waits for missing TSNs also takes room that the sender could fill. On a long path with losses some of it
+//! waits all the time, for the round trip that a repair takes, and the user takes no more than half of the buffer in a
+//! round trip although the window is what limits the sender. So the buffer has room for it besides.
+//!
 //! A peer that delays its answers makes a round trip look longer. It gains a larger buffer at most up to the option's
 //! value, and only as far as the user reads on.
 //!
@@ -78,8 +82,9 @@ impl Receiver {
             return much;
         };
         let Some(taken) = round.taken(now, round_trip) else { return false };
-        let wanted = taken.saturating_mul(ROUND_TRIPS).min(config.receive_buffer);
-        let wanted = wanted.min(self.memory_left() / SHARE);
+        let wanted = taken.saturating_mul(ROUND_TRIPS);
+        let wanted = wanted.saturating_add(self.assembler.held_charge());
+        let wanted = wanted.min(config.receive_buffer).min(self.memory_left() / SHARE);
         if wanted > self.limit {
             self.limit = wanted;
             self.partial_point = partial_point(config, wanted);
@@ -100,7 +105,11 @@ impl Receiver {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_wire::{DataFlags, Ppid, Tsn};
+    use bytes::Bytes;
+
     use super::*;
+    use crate::receive::UserData;
     use crate::tsn;
 
     const FIRST: usize = 100_000;
@@ -167,6 +176,28 @@ mod tests {
         take(&mut receiver, 40_000);
         receiver.right_size(Instant::ZERO + ROUND * 2, Some(ROUND), &config());
         assert_eq!(receiver.limit(), FIRST);
+    }
+
+    /// What waits for missing TSNs leaves the sender as much less to fill.
+    #[test]
+    fn there_is_room_for_what_waits_besides() {
+        let mut receiver = receiver();
+        let data = UserData {
+            flags: DataFlags(DataFlags::BEGIN | DataFlags::END),
+            // TSN 1 is missing.
+            tsn: Tsn(2),
+            stream: 0,
+            sequence: 1,
+            fsn: 0,
+            ppid: Ppid(0),
+            payload: &[7; 1400],
+        };
+        receiver.on_data(&data, || Bytes::from_static(&[7; 1400]), 1400);
+        let held = receiver.assembler.held_charge();
+        assert!(held >= 1400, "{held}");
+        take(&mut receiver, 60_000);
+        receiver.right_size(Instant::ZERO + ROUND, Some(ROUND), &config());
+        assert_eq!(receiver.limit(), 120_000 + held);
     }
 
     #[test]
