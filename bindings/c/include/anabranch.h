@@ -101,14 +101,16 @@ struct sctp_extrcvinfo {
 #endif
 
 /* The congestion control (struct sctp_assoc_value, as in FreeBSD and usrsctp; Linux has no such
- * option): that of RFC 9260, which is SCTP_CC_RFC2581 there, CUBIC, or BBR version 3. Set it before
- * listen or connect. FreeBSD's other numbers are EINVAL. */
+ * option): that of RFC 9260, which is SCTP_CC_RFC2581 there, CUBIC, BBR version 3, or that
+ * for paths that lose packets at random. Set it before listen or connect. FreeBSD's other numbers
+ * are EINVAL. */
 #ifndef SCTP_PLUGGABLE_CC
 #define SCTP_PLUGGABLE_CC 0x1202
 #define SCTP_CC_RFC2581 0
 #endif
 #define ANABRANCH_CC_CUBIC 0x4100
 #define ANABRANCH_CC_BBR 0x4101
+#define ANABRANCH_CC_BBR_LOSSY 0x4102
 
 /* Schedulers for SCTP_STREAM_SCHEDULER that Linux's headers lack, or had not always. The number of
  * SCTP_SS_RR_PKT is ours. The value of a stream (SCTP_STREAM_SCHEDULER_VALUE) is its priority, where

@@ -279,6 +279,7 @@ pub(crate) mod control {
     /// Our own.
     pub(crate) const CUBIC: u32 = 0x4100;
     pub(crate) const BBR: u32 = 0x4101;
+    pub(crate) const BBR_LOSSY: u32 = 0x4102;
 }
 
 /// Values of SCTP_STREAM_SCHEDULER.

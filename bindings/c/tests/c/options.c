@@ -127,7 +127,8 @@ static void controls(void)
     const struct {
         uint32_t number;
         const char *name;
-    } all[] = {{SCTP_CC_RFC2581, "rfc9260"}, {ANABRANCH_CC_CUBIC, "cubic"}, {ANABRANCH_CC_BBR, "bbr"}};
+    } all[] = {{SCTP_CC_RFC2581, "rfc9260"}, {ANABRANCH_CC_CUBIC, "cubic"}, {ANABRANCH_CC_BBR, "bbr"},
+               {ANABRANCH_CC_BBR_LOSSY, "bbr-lossy"}};
     int fd = anabranch_socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sctp_assoc_value set = {.assoc_value = all[i].number};

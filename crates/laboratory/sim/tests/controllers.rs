@@ -82,6 +82,9 @@ fn random_losses_halve_the_others_and_not_bbr() {
         let [rfc9260, cubic, bbr] = ["rfc9260", "cubic", "bbr"]
             .map(|control| goodput(lossy, control, "usual", seed, 0, 20));
         assert!(bbr > 14_000, "seed {seed}: {bbr}");
+        let three = Path { loss: 30, ..SATELLITE };
+        let lossy = goodput(three, "bbr-lossy", "usual", seed, 0, 20);
+        assert!(lossy > 16_000, "seed {seed}, 3 % of losses: {lossy}");
         assert!(rfc9260 < 5_000 && cubic < 5_000, "seed {seed}: {rfc9260} and {cubic}");
     }
 }

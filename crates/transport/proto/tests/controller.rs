@@ -307,7 +307,9 @@ fn controllers_are_chosen_by_name() {
 fn the_end_of_slow_start_is_chosen_where_there_is_one() {
     let mut config = AssociationConfig::default();
     config.set("slow-start", "hystart++").unwrap();
-    for (control, valid) in [("rfc9260", true), ("cubic", true), ("bbr", false)] {
+    for (control, valid) in
+        [("rfc9260", true), ("cubic", true), ("bbr", false), ("bbr-lossy", false)]
+    {
         config.set("congestion", control).unwrap();
         assert_eq!(config.validate().is_ok(), valid, "{control}");
     }
@@ -327,9 +329,13 @@ fn a_coupling_needs_the_controller_it_is_for() {
     assert_eq!(config.congestion_control(), CongestionControl::Rfc9260);
     config.set("congestion-control", "cubic").unwrap();
     assert!(config.validate().is_ok());
-    for (control, coupling) in
-        [("bbr", "lia"), ("bbr", "olia"), ("cubic", "olia"), ("cubic", "cmt-rpv2")]
-    {
+    for (control, coupling) in [
+        ("bbr", "lia"),
+        ("bbr-lossy", "lia"),
+        ("bbr", "olia"),
+        ("cubic", "olia"),
+        ("cubic", "cmt-rpv2"),
+    ] {
         config.set("congestion-control", control).unwrap();
         config.set("coupling", coupling).unwrap();
         let error = config.validate().unwrap_err().to_string();

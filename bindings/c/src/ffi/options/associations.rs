@@ -43,6 +43,7 @@ const CONTROLS: &[(u32, CongestionControl)] = &[
     (control::RFC2581, CongestionControl::Rfc9260),
     (control::CUBIC, CongestionControl::Cubic),
     (control::BBR, CongestionControl::Bbr),
+    (control::BBR_LOSSY, CongestionControl::BbrLossy),
 ];
 
 /// A number, or `None` if it is 0, which keeps the current value.

@@ -214,10 +214,10 @@ impl AssociationConfig {
             "must be rfc9260, or cubic with lia, where a coupling changes how its windows grow",
         )?;
         check(
-            self.congestion.congestion_control != CongestionControl::Bbr
+            !self.congestion.congestion_control.is_bbr()
                 || self.congestion.slow_start == SlowStart::Usual,
             "slow_start",
-            "must be usual with the congestion control bbr, which has a start of its own",
+            "must be usual with the congestion controls bbr and bbr-lossy, which have a start of their own",
         )?;
         let authentication = &self.authentication;
         check(

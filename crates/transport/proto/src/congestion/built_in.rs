@@ -48,6 +48,10 @@ impl CongestionControl {
             other => other,
         }
     }
+
+    pub(crate) fn is_bbr(self) -> bool {
+        matches!(self, Self::Bbr | Self::BbrLossy)
+    }
 }
 
 controllers! {
@@ -61,6 +65,9 @@ controllers! {
     /// BBR version 3: sends at the rate that the path delivers, whatever random losses do
     /// (draft-ietf-ccwg-bbr).
     Bbr = "bbr" => Bbr::new,
+    /// BBR for paths that lose packets at random, such as satellites and radio: up to a tenth of a round
+    /// is not taken for congestion.
+    BbrLossy = "bbr-lossy" => Bbr::lossy,
 }
 
 #[cfg(test)]

@@ -40,6 +40,28 @@ const MOST_WINDOW: u64 = 1 << 40;
 /// The largest batch at once, in bytes (section 5.6.3).
 const MOST_QUANTUM: u64 = 64 << 10;
 
+/// The share of a flight that may be lost without being congestion, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tolerated {
+    /// While BBR searches for bandwidth.
+    searching: u64,
+    /// While it does not.
+    holding: u64,
+}
+
+impl Tolerated {
+    /// BBR.LossThresh of the draft (section 2.7); without a search every loss counts (section 5.5.10.3).
+    const DRAFT: Self = Self { searching: 2, holding: 0 };
+    /// For paths that lose packets at random, such as radio. The bound is there for short queues and policers: a search
+    /// sends a quarter more than they let through, and so loses a fifth.
+    const LOSSY: Self = Self { searching: 10, holding: 10 };
+
+    /// Whether so many of these bytes are too many while BBR searches (section 5.5.10.2).
+    fn is_too_much(self, lost: u64, in_flight: u64) -> bool {
+        u128::from(lost) * 100 > u128::from(in_flight) * u128::from(self.searching)
+    }
+}
+
 /// What an acknowledgement shows.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
@@ -59,17 +81,6 @@ struct Sample {
     rtt: Option<Duration>,
     /// Bytes in flight now.
     in_flight: u64,
-}
-
-impl Sample {
-    /// Whether more than 2 % of the flight was lost (section 5.5.10.2).
-    fn has_high_loss(&self) -> bool {
-        is_high_loss(self.lost, self.sent_in_flight)
-    }
-}
-
-fn is_high_loss(lost: u64, in_flight: u64) -> bool {
-    lost.saturating_mul(50) > in_flight
 }
 
 /// A recovery from losses.
@@ -93,6 +104,7 @@ struct Before {
 /// The state of one path.
 #[derive(Clone, Debug)]
 pub(super) struct Bbr {
+    tolerated: Tolerated,
     pmdcs: u64,
     initial_cwnd: u64,
     cwnd: u64,
@@ -135,12 +147,24 @@ pub(super) struct Bbr {
 impl Bbr {
     pub(super) fn new(path: &NewPath<'_>) -> Self {
         let initial = Window::new(path, false).cwnd as u64;
-        Self::started(path.now, path.pmdcs as u64, initial, 0)
+        Self::started(path.now, Tolerated::DRAFT, path.pmdcs as u64, initial, 0)
+    }
+
+    /// For paths that lose packets at random.
+    pub(super) fn lossy(path: &NewPath<'_>) -> Self {
+        Self { tolerated: Tolerated::LOSSY, ..Self::new(path) }
     }
 
     /// Knows nothing about the path, except that `delivered` bytes were delivered on it before.
-    fn started(now: Instant, pmdcs: u64, initial_cwnd: u64, delivered: u64) -> Self {
+    fn started(
+        now: Instant,
+        tolerated: Tolerated,
+        pmdcs: u64,
+        initial_cwnd: u64,
+        delivered: u64,
+    ) -> Self {
         Self {
+            tolerated,
             pmdcs,
             initial_cwnd,
             cwnd: initial_cwnd,
@@ -207,7 +231,9 @@ impl Bbr {
         self.short_term.on_sample(rate, delivered, before, self.delivered);
         self.update_max_bw(sample);
         if self.short_term.round_ends {
-            self.short_term.adapt(self.state.is_searching(), self.max_bw(), self.cwnd);
+            let searching = self.state.is_searching();
+            let most = if searching { 100 } else { self.tolerated.holding };
+            self.short_term.adapt(most, self.max_bw(), self.cwnd, self.delivered);
         }
         let at = Round { count: self.round, full: self.full_pipe.reached };
         self.extra_acked.update(now, newly, self.bw, self.cwnd, at);
@@ -384,16 +410,17 @@ impl Bbr {
     /// Losses while BBR searches for bandwidth show how much is too much (section 5.5.10.2).
     fn on_probe_loss(&mut self, lost: &LostData) {
         let Some(packet) = lost.sample.filter(|_| self.cycle.is_probe_sample) else { return };
-        if !is_high_loss(packet.lost, packet.in_flight) {
+        if !self.tolerated.is_too_much(packet.lost, packet.in_flight) {
             return;
         }
-        // The flight at which the losses exceeded 2 %, while the lost data left.
+        // The flight at which the losses became too many, while the lost data left.
         let size = lost.bytes as u64;
+        let share = self.tolerated.searching;
         let flight_before = packet.in_flight.saturating_sub(size);
         let lost_before = packet.lost.saturating_sub(size);
         let prefix =
-            flight_before.saturating_mul(2).saturating_sub(lost_before.saturating_mul(100));
-        let flight = flight_before.saturating_add(prefix / 98);
+            flight_before.saturating_mul(share).saturating_sub(lost_before.saturating_mul(100));
+        let flight = flight_before.saturating_add(prefix / (100 - share));
         self.cycle.probe_too_high();
         if !packet.app_limited {
             let target = amount::percent(self.target_inflight(), BETA);
@@ -408,7 +435,7 @@ impl Bbr {
     /// The network marked a packet: a queue is too long. Section 1 asks that this counts as congestion and leaves open
     /// how; here it counts as a round with too many losses.
     fn on_mark(&mut self, congestion: &CongestionEvent<'_>) {
-        if self.short_term.on_lost(self.delivered) {
+        if self.short_term.on_mark(self.delivered) {
             self.save_state();
         }
         match self.state {
@@ -499,7 +526,7 @@ impl Controller for Bbr {
     }
 
     fn on_lost(&mut self, lost: &LostData) {
-        if self.short_term.on_lost(self.delivered) {
+        if self.short_term.on_lost(self.delivered, lost.bytes as u64) {
             self.save_state();
         }
         self.on_probe_loss(lost);
@@ -558,6 +585,7 @@ impl Controller for Bbr {
     }
 
     fn reinitialize(&mut self, now: Instant) {
-        *self = Self::started(now, self.pmdcs, self.initial_cwnd, self.delivered);
+        let Self { tolerated, pmdcs, initial_cwnd, delivered, .. } = *self;
+        *self = Self::started(now, tolerated, pmdcs, initial_cwnd, delivered);
     }
 }

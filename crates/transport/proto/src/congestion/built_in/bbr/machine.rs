@@ -163,13 +163,19 @@ impl Bbr {
             return;
         }
         let losses = std::mem::take(&mut self.short_term.loss_events);
-        let high = self.recovery.is_some() && losses >= STARTUP_LOSSES && sample.has_high_loss();
+        let high =
+            self.recovery.is_some() && losses >= STARTUP_LOSSES && self.has_high_loss(sample);
         if self.state == State::Startup && !self.full_pipe.reached && high {
             self.before.state = Some(State::Startup);
             self.full_pipe.conclude();
             let delivered = self.short_term.inflight_latest();
             self.inflight_longterm = self.product(self.bw, 100).max(delivered);
         }
+    }
+
+    /// Whether too much of the flight of the acknowledged packet was lost.
+    fn has_high_loss(&self, sample: &Sample) -> bool {
+        self.tolerated.is_too_much(sample.lost, sample.sent_in_flight)
     }
 
     fn check_drain_done(&mut self, sample: &Sample) {
@@ -278,7 +284,7 @@ impl Bbr {
                 return true;
             }
         }
-        if sample.has_high_loss() || self.inflight_longterm == u64::MAX {
+        if self.has_high_loss(sample) || self.inflight_longterm == u64::MAX {
             return false;
         }
         self.inflight_longterm = self.inflight_longterm.max(sample.sent_in_flight);

@@ -252,6 +252,39 @@ fn random_losses_of_one_percent_cost_little() {
 }
 
 #[test]
+fn losses_that_are_tolerated_cost_only_what_is_lost() {
+    let share = |lossy: bool| {
+        let mut path = path();
+        path.lose_one_in = 20;
+        if lossy {
+            path.bbr.tolerated = Tolerated::LOSSY;
+        }
+        path.run_for(seconds(2));
+        path.share(seconds(30))
+    };
+    let (draft, lossy) = (share(false), share(true));
+    assert!(draft < 0.7, "{draft}");
+    assert!(lossy > 0.85, "{lossy} of 0.95");
+}
+
+/// A queue of one packet drops what does not fit, as a policer does, and no delay warns of it.
+#[test]
+fn what_tolerates_losses_does_not_pour_into_a_policer() {
+    let lost_per_mille = |tolerated| {
+        let mut path = path();
+        path.bbr.tolerated = tolerated;
+        path.queue = 1;
+        path.run_for(seconds(5));
+        let (dropped, sent) = (path.dropped, path.number);
+        assert!(path.share(seconds(60)) > 0.85);
+        (path.dropped - dropped) * 1000 / (path.number - sent)
+    };
+    let lost = lost_per_mille(Tolerated::LOSSY);
+    let unbounded = lost_per_mille(Tolerated { searching: 100, holding: 100 });
+    assert!(lost < 5 && unbounded > 5, "{lost} and {unbounded} per mille");
+}
+
+#[test]
 fn the_round_trip_time_is_measured_with_an_empty_queue_every_five_seconds() {
     let mut path = path();
     path.run_to(State::ProbeRtt);
