@@ -210,3 +210,15 @@ fn the_other_path_goes_on_while_one_is_cut() {
         assert!(least > full / 2, "{rate} Mb/s, {delay} ms: {least} of {full}, {bytes:?}");
     }
 }
+
+/// Acknowledgements come back on the path of what they answer, so those of the longer path arrive late and list less than
+/// is known. They must not count what arrived once more: BBR took the rate and the round-trip time of a path from that.
+#[test]
+fn bbr_adds_up_paths_of_unlike_delay() {
+    let mut config = profile("default", MultipathMode::CmtPf);
+    config.set("congestion", "bbr").unwrap();
+    let paths = [Path(20_000, 10, 50), Path(20_000, 40, 50)];
+    let both = goodput_of(100_000_000, &paths, &config, &[]);
+    println!("{both} kb/s of 40,000");
+    assert!(both > 34_000, "{both}");
+}

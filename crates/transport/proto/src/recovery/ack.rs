@@ -277,8 +277,8 @@ impl Acknowledged {
         if let Some(non_renegable) = &mut self.non_renegable {
             non_renegable.complete(cumulative, &mut self.scratch);
         }
-        // An older acknowledgement does not know what arrived since. If a receiver had no room for more blocks, it did not necessarily renege on data above them.
-        // But the cumulative TSN always means that the next TSN is missing.
+        // An older acknowledgement does not know what arrived since. If a receiver had no room for more blocks, it did
+        // not necessarily renege on data above them. But the cumulative TSN always means that the next TSN is missing.
         let believes = !may_be_old && self.believes_reneging(now, longest_rto);
         let reported_to = match (believes, complete) {
             (false, _) => cumulative + 1,

@@ -8,6 +8,7 @@ use crate::congestion::{Acked, Coupled, Loss, Rtt};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
+use crate::policy::SlowPaths;
 use crate::recovery::ack::{AckError, Freed, Reported};
 use crate::revision::Revision;
 use crate::send::Cause;
@@ -90,10 +91,18 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether acknowledgements may overtake each other: the receiver answers each copy on its path, and data that moves
-    /// to another path is answered there.
+    /// Whether an acknowledgement that no longer lists a chunk may be one that another overtook: the receiver answers data
+    /// on the path that carried it. What it does not list would be in flight again, and counted, timed and credited once
+    /// more by the next acknowledgement; measurements of a path's rate would be wrong.
+    ///
+    /// The profiles of the RFCs believe each acknowledgement with several paths, as the published studies do.
     pub(super) fn acks_may_be_old(&self) -> bool {
-        let spreads = self.config.needs_latencies() || self.config.paths.class_from.is_some();
+        let multipath = &self.config.multipath;
+        let several = multipath.is_on()
+            && (multipath.slow_paths == SlowPaths::InTime
+                || self.lanes.iter().any(|lane| lane.congestion.rate.is_some()));
+        let spreads =
+            several || self.config.needs_latencies() || self.config.paths.class_from.is_some();
         spreads && self.lanes.len() > 1
     }
 
