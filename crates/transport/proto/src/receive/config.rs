@@ -34,7 +34,8 @@ section! {
         // req: rfc9260 3.3.3 "Credit MUST NOT be smaller than 1500"
         receive_buffer: usize = 1 << 20, Kind::size(1500, 1 << 31);
         /// Size in bytes with which the receive buffer begins, if that is less. It grows to twice what the user takes
-        /// in a round trip, while the endpoint has memory, and never shrinks. Off: it does not grow.
+        /// in a round trip and what waits for missing data besides, while the endpoint has memory, and never shrinks. Off:
+        /// it does not grow.
         receive_buffer_start: Option<usize> = None, Kind::size(1500, 1 << 31);
         /// A message being received is delivered in parts once this many bytes of it have arrived and it
         /// is not whole. At most half of the receive buffer.
