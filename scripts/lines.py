@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 
+from uplink_network import Namespaces
+
 NUMBERS = itertools.count()
 
-# Counts what one connection brings in so many seconds after it was accepted.
+# Counts what one connection brings within a given time after it was accepted.
 RECEIVER = """
 import socket, sys, time
 address, protocol, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
@@ -51,8 +53,8 @@ NEAR, FAR = "a", "b"
 
 
 class Line:
-    """A line: rate in Mb/s, round-trip time in ms, loss in each direction in percent, and a queue of so many products of
-    rate and round-trip time, but at least 50 packets."""
+    """A line: rate in Mb/s, round-trip time in ms, loss in each direction in percent, and a queue in products of rate
+    and round-trip time, at least 50 packets."""
 
     def __init__(self, rate, rtt, loss=0, queue=1):
         self.rate, self.rtt, self.loss = rate, rtt, loss
@@ -63,8 +65,10 @@ class Line:
         return f"seed = {seed}\n[[path]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
 
 
-class Lines:
-    """The namespaces; removed with everything that was started in them at the end of a `with`."""
+class Lines(Namespaces):
+    """Two namespaces and the lines between them; removed with everything that was started in them at the end of a `with`."""
+
+    names = (NEAR, FAR)
 
     def __init__(self, program, lines, seed, buffers=16 << 20):
         self.program, self.lines, self.seed, self.buffers = str(program), lines, seed, buffers
@@ -72,27 +76,18 @@ class Lines:
         self.started = []
         self.work = pathlib.Path(tempfile.mkdtemp())
 
-    def __enter__(self):
-        try:
-            self.make()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
     def __exit__(self, *_):
         for process in reversed(self.started):
             process.kill()
             process.wait()
-        for name in (NEAR, FAR):
-            subprocess.run(["ip", "netns", "delete", self.prefix + name], capture_output=True)
+        self.remove()
         shutil.rmtree(self.work, ignore_errors=True)
 
     def make(self):
         for name in (NEAR, FAR):
             subprocess.run(["ip", "netns", "add", self.prefix + name], check=True)
             self.run(name, "ip", "link", "set", "lo", "up")
-            self.run(name, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1", "net.mptcp.enabled=1",
+            self.run(name, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1",
                      f"net.ipv4.tcp_rmem=4096 {min(131072, self.buffers)} {self.buffers}",
                      f"net.ipv4.tcp_wmem=4096 {min(16384, self.buffers)} {self.buffers}")
         for number, line in enumerate(self.lines):
@@ -109,15 +104,6 @@ class Lines:
 
     def all(self, name):
         return ",".join(self.address(name, number) for number, _ in enumerate(self.lines))
-
-    def inside(self, name, *command):
-        return ["ip", "netns", "exec", self.prefix + name, *map(str, command)]
-
-    def run(self, name, *command):
-        done = subprocess.run(self.inside(name, *command), capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip() or done.stdout.strip()}")
-        return done.stdout
 
     def start(self, command):
         """Starts a program, and waits for its first line."""
@@ -142,7 +128,7 @@ class Lines:
         time.sleep(0.5 + max(4 * line.rtt / 1000 for line in self.lines))
 
     def anabranch(self, seconds, both=(), client_only=()):
-        """Goodput of one association in Mb/s: what was acknowledged in so many seconds. `None` if it failed. Options for
+        """Goodput of one association in Mb/s: what was acknowledged within `seconds`. `None` if it failed. Options for
         both sides, and for the sender."""
         listen = f"{self.all(FAR)}:5201"
         _, server = self.start(self.inside(FAR, self.program, "perf", "server", "--listen", listen, *both))
@@ -166,7 +152,7 @@ class Lines:
         return interval["bytes_sent"] * 8 / (interval["to_seconds"] - connected["seconds"]) / 1e6
 
     def tcp(self, seconds, control=None, protocol=socket.IPPROTO_TCP):
-        """The same for the kernel's TCP or Multipath TCP: what was received in so many seconds."""
+        """The same for the kernel's TCP or Multipath TCP: what was received within `seconds`."""
         address = self.address(FAR, 0)
         path, receiver = self.start(self.inside(FAR, sys.executable, "-c", RECEIVER, address, protocol, seconds))
         command = self.inside(NEAR, sys.executable, "-c", SENDER, address, protocol, control or "")

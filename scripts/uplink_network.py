@@ -39,7 +39,33 @@ def result_file(text):
     return path
 
 
-class Network:
+class Namespaces:
+    """Network namespaces, called by their `names` behind a `prefix`. A subclass creates them in `make`, and removes them with
+    everything in them in `__exit__`."""
+
+    def __enter__(self):
+        try:
+            self.make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def remove(self):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "delete", self.prefix + name], capture_output=True)
+
+    def inside(self, name, *command):
+        return ["ip", "netns", "exec", self.prefix + name, *map(str, command)]
+
+    def run(self, name, *command):
+        done = subprocess.run(self.inside(name, *command), capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+
+class Network(Namespaces):
     """A client with uplinks, a translator behind each, and a server that all translators reach.
 
     `uplinks` has the rate in Mb/s and the round-trip time in ms of each, and the share of packets that is lost in each
@@ -55,14 +81,6 @@ class Network:
         self.started, self.lines = [], []
         self.names = ["c", "s"] + [f"n{number}" for number, _ in enumerate(uplinks, 1)]
 
-    def __enter__(self):
-        try:
-            self.make()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
     def __exit__(self, *_):
         for process in reversed(self.started):
             process.send_signal(signal.SIGCONT)
@@ -73,17 +91,7 @@ class Network:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for name in self.names:
-            subprocess.run(["ip", "netns", "delete", self.prefix + name], capture_output=True)
-
-    def inside(self, name, *command):
-        return ["ip", "netns", "exec", self.prefix + name, *map(str, command)]
-
-    def run(self, name, *command):
-        done = subprocess.run(self.inside(name, *command), capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
-        return done.stdout
+        self.remove()
 
     def start(self, command, log, until=None):
         """Starts a program, and waits until its output has this text."""

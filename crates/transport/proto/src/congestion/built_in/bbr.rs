@@ -56,7 +56,7 @@ impl Tolerated {
     /// sends a quarter more than they let through, and so loses a fifth.
     const LOSSY: Self = Self { searching: 10, holding: 10 };
 
-    /// Whether so many of these bytes are too many while BBR searches (section 5.5.10.2).
+    /// Whether the losses from a flight of this size are too many while BBR searches (section 5.5.10.2).
     fn is_too_much(self, lost: u64, in_flight: u64) -> bool {
         u128::from(lost) * 100 > u128::from(in_flight) * u128::from(self.searching)
     }

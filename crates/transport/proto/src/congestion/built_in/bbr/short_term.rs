@@ -80,7 +80,7 @@ impl ShortTerm {
         self.inflight_latest
     }
 
-    /// So many bytes were lost. Returns whether they are the first ones of the round, which begins with them.
+    /// `bytes` were lost. Returns whether they are the first ones of the round, which begins with them.
     pub(super) fn on_lost(&mut self, delivered: u64, bytes: u64) -> bool {
         self.loss_events = self.loss_events.saturating_add(1);
         let first = self.loss.is_none();
