@@ -158,20 +158,28 @@ fn answer(
     }
     let mut header = [0; ANSWER];
     let mut pieces = [records::room(&mut header), records::room(room)];
-    let flags = if call.close_on_exec { libc::MSG_CMSG_CLOEXEC } else { 0 };
+    let mut flags = if call.close_on_exec { libc::MSG_CMSG_CLOEXEC } else { 0 };
     let mut left = None;
     let Taken { length, descriptor } = loop {
         // SAFETY: the pieces are writable memory of this call.
-        match unsafe { records::take(connection, &mut pieces, flags) } {
-            // The engine answers at once.
-            Err(libc::EINTR | libc::EAGAIN) if left.is_some() => {}
-            Err(errno @ (libc::EINTR | libc::EAGAIN)) if call.left_behind.is_some() => {
-                leave(engine, connection, call)?;
+        let taken = unsafe { records::take(connection, &mut pieces, flags) };
+        match (taken, left) {
+            (Err(errno @ (libc::EINTR | libc::EAGAIN)), None) if call.left_behind.is_some() => {
                 left = Some(errno);
+                // The engine closes the connection after its answer, which may have come since.
+                if leave(engine, connection, call).is_err() {
+                    flags |= libc::MSG_DONTWAIT;
+                }
             }
-            Err(libc::EINTR) if !call.interruptible => {}
-            Err(libc::ECONNRESET) => return Err(libc::ENETDOWN),
-            taken => break taken?,
+            (Err(libc::EINTR), None) if !call.interruptible => {}
+            // The engine closed the connection before it read what `leave` sent. The answer follows this error.
+            (Err(libc::ECONNRESET), Some(_)) => {}
+            // The engine answers at once.
+            (Err(libc::EINTR | libc::EAGAIN), Some(_)) if flags & libc::MSG_DONTWAIT == 0 => {}
+            (Err(libc::ECONNRESET), None) | (Err(libc::EAGAIN), Some(_)) => {
+                return Err(libc::ENETDOWN);
+            }
+            (taken, _) => break taken?,
         }
     };
     let stored = length.saturating_sub(ANSWER);

@@ -11,7 +11,7 @@ use common::{Hosts, Server, library, python, source, succeed, unmodified};
 #[test]
 fn a_signal_interrupts_every_call_that_waits_and_loses_nothing() {
     let hosts = Hosts::new();
-    let server = Server::start(python(&hosts.server, "echo_server.py").arg("4"));
+    let server = Server::start(python(&hosts.server, "echo_server.py").arg("1001"));
     let said = succeed(python(&hosts.client, "signals.py").arg(&server.port));
     assert_eq!(said, "done\n");
     server.finish();
