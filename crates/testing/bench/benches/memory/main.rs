@@ -1,6 +1,6 @@
 //! Memory of a sender with 1,000 associations at 1, 3 and 8 % loss: SACK against NR-SACK.
 //!
-//! `cargo bench -p anabranch-bench --bench memory`
+//! `cargo bench -p anabranch-bench --bench memory -- [--quick]`
 //!
 //! One endpoint sends over all associations to another one, greedily, in unordered messages of one chunk; the receiver
 //! reads everything. Each direction has 50 ms of delay, this loss rate, and no other limit. A sender gets its next
@@ -12,7 +12,8 @@
 //!   associations;
 //! - the memory returned to the allocator when the sending endpoint is dropped afterwards.
 //!
-//! The results do not depend on the machine: each run has the same packets.
+//! The results do not depend on the machine: each run has the same packets. `--quick` tests that it works, with a
+//! hundredth of the associations.
 #![forbid(unsafe_code)]
 
 mod network;
@@ -55,9 +56,22 @@ fn held() -> usize {
 }
 
 fn main() -> ExitCode {
+    // Without `--bench`, which cargo adds, this is only a test that it works.
+    let mut quick = !std::env::args().any(|argument| argument == "--bench");
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--bench" => {}
+            "--quick" => quick = true,
+            other => {
+                eprintln!("memory: '{other}' is unknown; it takes --quick");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let associations = if quick { ASSOCIATIONS / 100 } else { ASSOCIATIONS };
     for loss in LOSSES {
-        match (run(loss, false), run(loss, true)) {
-            (Ok(sack), Ok(nr_sack)) => tell(loss, &sack, &nr_sack),
+        match (run(associations, loss, false), run(associations, loss, true)) {
+            (Ok(sack), Ok(nr_sack)) => tell(associations, loss, &sack, &nr_sack),
             (Err(message), _) | (_, Err(message)) => {
                 eprintln!("memory: {message}");
                 return ExitCode::FAILURE;
@@ -67,8 +81,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(loss: u64, nr_sack: bool) -> Result<Seen, String> {
-    let mut network = Network::new(ASSOCIATIONS, loss, nr_sack, SEED)?;
+fn run(associations: usize, loss: u64, nr_sack: bool) -> Result<Seen, String> {
+    let mut network = Network::new(associations, loss, nr_sack, SEED)?;
     let received = network.received();
     let mut seen = Seen::default();
     for _ in 0..LOOKS {
@@ -84,8 +98,8 @@ fn run(loss: u64, nr_sack: bool) -> Result<Seen, String> {
     Ok(seen)
 }
 
-fn tell(loss: u64, sack: &Seen, nr_sack: &Seen) {
-    println!("| {ASSOCIATIONS} associations, {loss} % loss | SACK | NR-SACK | NR-SACK / SACK |");
+fn tell(associations: usize, loss: u64, sack: &Seen, nr_sack: &Seen) {
+    println!("| {associations} associations, {loss} % loss | SACK | NR-SACK | NR-SACK / SACK |");
     println!("|---|---|---|---|");
     let rows = [
         ("user data kept for retransmissions", sack.kept, nr_sack.kept),
