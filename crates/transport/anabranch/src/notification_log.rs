@@ -16,11 +16,21 @@ pub(crate) fn needed_memory(notification: &Notification) -> Option<usize> {
     }
 }
 
-/// Maximum number of notifications kept for readers; beyond that the oldest are dropped.
+/// Maximum number of notifications kept for readers, besides returned messages; beyond that the oldest are dropped.
 const MOST: usize = 256;
 
 /// The maximum while there are no readers.
 const MOST_UNASKED: usize = 16;
+
+/// How much payload may be kept for readers. All messages in the send buffer may be given up at once, and a returned
+/// message has more than its data.
+pub(crate) fn most_payload(send_buffer: usize) -> usize {
+    send_buffer.saturating_mul(2).max(256 << 10)
+}
+
+fn is_returned(notification: &Notification) -> bool {
+    matches!(notification, Notification::SendFailed { .. })
+}
 
 /// The notifications of one association that not all readers have taken yet.
 ///
@@ -33,6 +43,8 @@ pub(crate) struct NotificationLog {
     first: u64,
     /// Payload bytes of all notifications kept.
     payload: usize,
+    /// Number of returned messages kept. The user has sent them, so payload alone bounds them.
+    returned: usize,
     /// The number of each reader's next notification.
     readers: Vec<(Key, u64)>,
     next_reader: Key,
@@ -52,9 +64,10 @@ impl NotificationLog {
         // Without a reader, returned messages would only hold memory.
         if !self.readers.is_empty() || payload == 0 {
             self.payload += payload;
+            self.returned += usize::from(is_returned(&notification));
             self.kept.push_back(notification);
             let most = if self.readers.is_empty() { MOST_UNASKED } else { MOST };
-            while self.kept.len() > most || self.payload > most_payload && self.kept.len() > 1 {
+            while self.others() > most || self.payload > most_payload && self.kept.len() > 1 {
                 self.drop_first();
             }
         }
@@ -73,10 +86,15 @@ impl NotificationLog {
                 None => 1,
             };
             self.kept.push_back(Notification::Missed(missed));
-            if self.kept.len() > MOST {
+            while self.others() > MOST {
                 self.drop_first();
             }
         }
+    }
+
+    /// Number of notifications kept that are no returned messages.
+    fn others(&self) -> usize {
+        self.kept.len() - self.returned
     }
 
     /// Bytes kept for readers.
@@ -105,7 +123,7 @@ impl NotificationLog {
         if self.readers.is_empty() {
             // Keep only those that would have been kept without readers.
             self.kept.retain(|notification| notification.payload() == 0);
-            self.payload = 0;
+            (self.payload, self.returned) = (0, 0);
             self.kept.drain(..self.kept.len().saturating_sub(MOST_UNASKED));
             self.kept.shrink_to_fit();
         }
@@ -151,6 +169,7 @@ impl NotificationLog {
     fn drop_first(&mut self) {
         if let Some(notification) = self.kept.pop_front() {
             self.payload -= notification.payload();
+            self.returned -= usize::from(is_returned(&notification));
             self.first += 1;
         }
     }
@@ -158,6 +177,8 @@ impl NotificationLog {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_proto::{OutgoingMessage, Ppid};
+
     use super::*;
 
     const MOST_PAYLOAD: usize = 1 << 20;
@@ -189,6 +210,26 @@ mod tests {
         assert!(log.next(reader).is_none());
         log.close().for_each(Waker::wake);
         assert!(matches!(log.next(reader), Some(None)));
+    }
+
+    #[test]
+    fn bytes_alone_bound_returned_messages() {
+        let returned = |length| {
+            let message = Box::new(OutgoingMessage::new(0, Ppid(0), vec![0; length]));
+            Notification::SendFailed { message, sent: false }
+        };
+        let mut log = NotificationLog::default();
+        let reader = log.subscribe();
+        (0..1000).for_each(|_| push(&mut log, returned(100)));
+        (0..MOST as u32)
+            .for_each(|value| push(&mut log, Notification::AdaptationIndication(value)));
+        let all = std::iter::from_fn(|| next(&mut log, reader)).count();
+        assert_eq!(all, 1000 + MOST, "nothing is missed");
+        assert_eq!((log.held(), log.returned, log.kept.len()), (0, 0, 0));
+        (0..1000).for_each(|_| push(&mut log, returned(10_000)));
+        assert!((90..=104).contains(&log.returned), "{}", log.returned);
+        log.unsubscribe(reader);
+        assert_eq!((log.held(), log.others()), (0, 0));
     }
 
     #[test]

@@ -100,6 +100,32 @@ async fn the_end_tells_what_may_not_have_arrived() {
 }
 
 #[tokio::test]
+async fn a_late_reader_gets_all_messages_that_come_back() {
+    soon(async {
+        let mut small = AssociationConfig::default();
+        small.receiving.receive_buffer = 4096;
+        let pair = Pair::with(&[V4], AssociationConfig::default(), small).await;
+        let mut events = pair.near.events();
+        let mut sent = 0;
+        for _ in 0..1000 {
+            sent += u64::from(
+                pair.near.try_send(OutgoingMessage::new(0, Ppid(0), vec![0; 100])).is_ok(),
+            );
+        }
+        pair.far.abort(b"");
+        let error = pair.near.closed().await.unwrap_err();
+        assert!(error.undelivered > sent - 100, "the peer's buffer holds few of {sent}");
+        let (mut told, mut missed) = (0, 0);
+        while let Some(notification) = events.next().await {
+            told += u64::from(matches!(notification, Notification::SendFailed { .. }));
+            missed += u64::from(matches!(notification, Notification::Missed(_)));
+        }
+        assert_eq!((told, missed), (error.undelivered, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_restarted_peer_is_noticed() {
     soon(async {
         let server = common::endpoint(&[V4]);

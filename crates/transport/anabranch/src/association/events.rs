@@ -14,10 +14,11 @@ use crate::wakers::Key;
 ///
 /// A `Stream`. Keeps the association open as any handle does.
 ///
-/// A notification is kept until every `Events` of the association has read it. A reader that falls behind by more than
-/// 256 notifications, or by more bytes of payload than the send buffer holds, loses the oldest ones and gets
-/// [`Notification::Missed`] instead; so does any slow reader while the endpoint's `memory_limit` is used up. Kept
-/// notifications count in `memory_limit`. Without any `Events`, only the latest 16 are kept, and none that carry
+/// A notification is kept until every `Events` of the association has read it. A reader that falls behind loses the
+/// oldest ones and gets [`Notification::Missed`] instead: beyond 256 notifications that are no returned messages, and
+/// beyond twice as many bytes of payload as the send buffer holds, or 256 KiB if that is more. So it gets all messages
+/// that an association returns at its end. A slow reader also loses some while the endpoint's `memory_limit` is used up.
+/// Kept notifications count in `memory_limit`. Without any `Events`, only the latest 16 are kept, and none that carry
 /// messages or causes.
 ///
 /// ```

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_proto::{AssociationId, Event, Instant, Notification};
 
 use super::State;
-use crate::notification_log::needed_memory;
+use crate::notification_log::{most_payload, needed_memory};
 use crate::state::AssociationState;
 
 impl State {
@@ -90,7 +90,7 @@ impl State {
         if needed_memory(&notification).is_some_and(|bytes| !association.may_keep(bytes)) {
             state.notifications.leave_out();
         } else {
-            let most = association.send_buffer();
+            let most = most_payload(association.send_buffer());
             wakes.extend(state.notifications.push(notification, most));
         }
         state.count_kept(&mut association);
