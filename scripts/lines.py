@@ -1,5 +1,6 @@
 """Two network namespaces with emulated lines between them, for scripts that compare with the kernel's TCP."""
 
+import concurrent.futures
 import itertools
 import json
 import os
@@ -178,6 +179,13 @@ class Lines(Namespaces):
         ping.terminate()
         found = re.search(r"= [\d.]+/([\d.]+)/", ping.communicate()[0])
         return result, float(found[1]) - self.lines[0].rtt if found else None
+
+
+def show_progress(jobs):
+    """Waits for all jobs. Shows on a terminal how many have ended."""
+    for number, _ in enumerate(concurrent.futures.as_completed(jobs), 1):
+        if sys.stderr.isatty():
+            print(f"\r{number} of {len(jobs)}", end="\n" if number == len(jobs) else "", file=sys.stderr, flush=True)
 
 
 def median(values):

@@ -2,6 +2,9 @@
 //! round-trip time in flight. Losses bound what may be in flight only if they are more than 2 % while it searches for
 //! bandwidth. So random losses cost little, and queues stay short.
 //!
+//! `bbr-lossy` is the same controller with a higher limit: up to a tenth of a round, whether it searches or not. It is not
+//! in the draft.
+//!
 //! This file has the model of the path, and what follows from it: the rate and the window. `bbr/machine.rs` has the
 //! states. Section numbers are those of the draft.
 
