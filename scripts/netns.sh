@@ -153,5 +153,11 @@ finish_client() {
 
 # The longest time without a byte at the client, in seconds.
 longest_pause() {
-    sed -n 's/.*longest pause \([0-9.]*\) s.*/\1/p' "$work/client.log" | head -n 1
+    awk 'BEGIN { factor["us"] = 1e-6; factor["ms"] = 1e-3; factor["s"] = 1; pause = "unknown" }
+        match($0, /longest pause [0-9.]+ (us|ms|s)/) {
+            split(substr($0, RSTART, RLENGTH), word, " ")
+            pause = sprintf("%.2f", word[3] * factor[word[4]])
+            exit
+        }
+        END { print pause }' "$work/client.log"
 }
