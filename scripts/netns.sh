@@ -100,6 +100,8 @@ make_file() {
 start_server() {
     local namespace=$1 listen=$2
     shift 2
+    # Here, because the process behind '&' may open it late: the lines of the last one would pass for its own.
+    : >"$work/server.log"
     ip netns exec "$namespace" "$ANABRANCH" serve "$work/site" --listen "$listen" --paths "$@" \
         >"$work/server.log" 2>&1 &
     server=$!
