@@ -22,6 +22,7 @@ use std::alloc::System;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anabranch_bench::is_quick;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use crate::network::Network;
@@ -56,18 +57,13 @@ fn held() -> usize {
 }
 
 fn main() -> ExitCode {
-    // Without `--bench`, which cargo adds, this is only a test that it works.
-    let mut quick = !std::env::args().any(|argument| argument == "--bench");
-    for argument in std::env::args().skip(1) {
-        match argument.as_str() {
-            "--bench" => {}
-            "--quick" => quick = true,
-            other => {
-                eprintln!("memory: '{other}' is unknown; it takes --quick");
-                return ExitCode::from(2);
-            }
+    let quick = match is_quick("memory") {
+        Ok(quick) => quick,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(2);
         }
-    }
+    };
     let associations = if quick { ASSOCIATIONS / 100 } else { ASSOCIATIONS };
     for loss in LOSSES {
         match (run(associations, loss, false), run(associations, loss, true)) {

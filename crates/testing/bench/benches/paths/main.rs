@@ -11,6 +11,7 @@ mod network;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anabranch_bench::is_quick;
 use anabranch_proto::congestion::IdleCwnd;
 use anabranch_proto::{AssociationConfig, Reliability};
 use anabranch_sim::{Action, Direction, Instant, Large, TransferId, Workload};
@@ -30,18 +31,13 @@ const EVENT: u64 = 3_000;
 const OUTAGE: u64 = 5_000;
 
 fn main() -> ExitCode {
-    // Without `--bench`, which cargo adds, this is only a test that it works.
-    let mut quick = !std::env::args().any(|argument| argument == "--bench");
-    for argument in std::env::args().skip(1) {
-        match argument.as_str() {
-            "--bench" => {}
-            "--quick" => quick = true,
-            other => {
-                eprintln!("paths: '{other}' is unknown; it takes --quick");
-                return ExitCode::from(2);
-            }
+    let quick = match is_quick("paths") {
+        Ok(quick) => quick,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(2);
         }
-    }
+    };
     let profiles: &[&str] =
         if quick { &["default"] } else { &["default", "bulk", "web", "signalling"] };
     match run(profiles) {

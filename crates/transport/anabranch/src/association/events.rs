@@ -16,9 +16,10 @@ use crate::wakers::Key;
 ///
 /// A notification is kept until every `Events` of the association has read it. A reader that falls behind loses the
 /// oldest ones and gets [`Notification::Missed`] instead: beyond 256 notifications that are no returned messages, and
-/// beyond twice as many bytes of payload as the send buffer holds, or 256 KiB if that is more. So it gets all messages
-/// that an association returns at its end. A slow reader also loses some while the endpoint's `memory_limit` is used up.
-/// Kept notifications count in `memory_limit`. Without any `Events`, only the latest 16 are kept, and none that carry
+/// beyond twice as many bytes of payload as the send buffer holds, or 256 KiB if that is more. A returned message counts
+/// with its data and the size of an `OutgoingMessage`; so a late reader gets all that an association returns at its end,
+/// unless most of a full send buffer are messages shorter than that. A slow reader also loses some while the endpoint's
+/// `memory_limit` is used up. Kept notifications count in `memory_limit`. Without any `Events`, only the latest 16 are kept, and none that carry
 /// messages or causes.
 ///
 /// ```
