@@ -5,7 +5,8 @@ import sys
 listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 listener.bind(("127.0.0.1", 0))
-listener.listen(5)
+# Room for all peers: those that come while one is served are not refused.
+listener.listen(int(sys.argv[1]))
 print(listener.getsockname()[1])
 for _ in range(int(sys.argv[1])):
     peer, address = listener.accept()
