@@ -23,8 +23,8 @@ pub use config::RecoveryConfig;
 pub use loss::LossDetection;
 pub(crate) use reordering::Order;
 pub use reordering::Reordering;
-pub(crate) use undo::Episode;
 pub use undo::Undo;
+pub(crate) use undo::{Again, Episode};
 
 use crate::per_path::PathId;
 use crate::send::Outstanding;

@@ -47,12 +47,20 @@ const MAX_CHUNKS: usize = 256;
 
 /// A retransmitted chunk.
 #[derive(Clone, Copy, Debug)]
-struct Again {
+pub(crate) struct Again {
     tsn: u64,
     /// The packet that carried it before.
     packet: u64,
+    /// Acknowledgements of later chunks showed the loss. If there was none, packets were reordered.
+    pub(crate) reported: bool,
     /// The number of packets that had overtaken the chunk when it was acknowledged.
-    late: u64,
+    pub(crate) late: u64,
+}
+
+impl Again {
+    pub(crate) fn new(tsn: u64, packet: u64, reported: bool) -> Self {
+        Self { tsn, packet, reported, late: 0 }
+    }
 }
 
 /// The retransmissions since a path's windows were last lowered.
@@ -74,11 +82,11 @@ impl Episode {
         self.again.binary_search_by_key(&tsn, |again| again.tsn)
     }
 
-    /// Records that a chunk from `packet` was retransmitted.
-    pub(crate) fn on_sent_again(&mut self, tsn: u64, packet: u64) {
-        let Err(place) = self.place(tsn) else { return };
+    /// Records a retransmission.
+    pub(crate) fn on_sent_again(&mut self, again: Again) {
+        let Err(place) = self.place(again.tsn) else { return };
         if self.again.len() < MAX_CHUNKS {
-            self.again.insert(place, Again { tsn, packet, late: 0 });
+            self.again.insert(place, again);
         } else {
             self.overflown = true;
         }
@@ -92,12 +100,11 @@ impl Episode {
         }
     }
 
-    /// Records that a retransmission was spurious. If it was in this episode, returns (once) by how many
-    /// packets the first transmission was late.
-    pub(crate) fn on_needless(&mut self, tsn: u64) -> Option<u64> {
+    /// Records that a retransmission was spurious. Returns it, once, if it was in this episode.
+    pub(crate) fn on_needless(&mut self, tsn: u64) -> Option<Again> {
         let place = self.place(tsn).ok()?;
         self.any_needless = true;
-        Some(self.again.remove(place).late)
+        Some(self.again.remove(place))
     }
 
     /// Records that a chunk that was considered lost arrived before its retransmission.
@@ -125,14 +132,13 @@ mod tests {
         let mut episode = Episode::default();
         assert!(!episode.was_needless(), "nothing was sent");
         for tsn in [7, 9, 9] {
-            episode.on_sent_again(tsn, 100 + tsn);
+            episode.on_sent_again(Again::new(tsn, 100 + tsn, true));
         }
         episode.on_acked(9, 140);
-        assert_eq!(episode.on_needless(8), None);
-        assert_eq!(episode.on_needless(7), Some(0));
+        let mut late = |tsn| episode.on_needless(tsn).map(|again| again.late);
+        assert_eq!([late(8), late(7), late(7)], [None, Some(0), None], "once");
         assert!(!episode.was_needless());
-        assert_eq!(episode.on_needless(7), None, "once");
-        assert_eq!(episode.on_needless(9), Some(31));
+        assert_eq!(episode.on_needless(9).map(|again| again.late), Some(31));
         assert!(episode.was_needless() && !episode.is_open());
     }
 
@@ -141,7 +147,7 @@ mod tests {
         let mut episode = Episode::default();
         episode.on_late();
         assert!(episode.was_needless());
-        episode.on_sent_again(3, 5);
+        episode.on_sent_again(Again::new(3, 5, true));
         assert!(!episode.was_needless() && episode.is_open());
     }
 
@@ -149,7 +155,7 @@ mod tests {
     fn a_recovery_of_very_many_is_not_undone_and_takes_no_memory() {
         let mut episode = Episode::default();
         for tsn in 0..2 * MAX_CHUNKS as u64 {
-            episode.on_sent_again(tsn, tsn);
+            episode.on_sent_again(Again::new(tsn, tsn, true));
         }
         assert_eq!(episode.again.len(), MAX_CHUNKS);
         let reported = (0..2 * MAX_CHUNKS as u64).filter_map(|tsn| episode.on_needless(tsn));

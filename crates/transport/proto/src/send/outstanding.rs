@@ -87,6 +87,8 @@ pub(crate) struct Retransmission {
     /// Highest TSN that was outstanding when the chunk was last lost by missing reports: only TSNs above it
     /// are evidence about the retransmission (caro 2.4.3).
     pub(crate) recover: Option<u64>,
+    /// Acknowledgements of later chunks showed its last loss.
+    pub(crate) reported: bool,
     /// The path that carried it when it was last considered lost, and when it was sent there.
     pub(crate) from: PathId,
     pub(crate) sent: Option<Instant>,
@@ -325,7 +327,7 @@ impl Outstanding {
         let highest = self.next_tsn() - 1;
         let from = self.slot(tsn).path;
         let known = self.retransmissions.entry(tsn).or_default();
-        (known.from, known.sent) = (from, sent);
+        (known.from, known.sent, known.reported) = (from, sent, cause.is_reported());
         if cause.is_reported() {
             known.recover = Some(highest);
         }

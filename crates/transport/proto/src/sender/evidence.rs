@@ -13,7 +13,7 @@ use crate::per_path::{MAX_PATHS, PathId};
 use crate::recovery::forward_rto::ForwardRto;
 use crate::recovery::rack::Rack;
 use crate::recovery::tail_probe::TailProbe;
-use crate::recovery::{Episode, Order, Reordering, early_retransmit};
+use crate::recovery::{Again, Episode, Order, Reordering, early_retransmit};
 use crate::time::Instant;
 use crate::tsn;
 
@@ -115,10 +115,13 @@ impl Sender {
             let next = self.packet_number(path);
             let Some(evidence) = self.lanes[path].evidence.as_deref_mut() else { continue };
             let Some(episode) = &mut evidence.episode else { continue };
-            let Some(late) = episode.on_needless(tsn) else { continue };
-            self.early_off |= episode.early;
-            evidence.order.on_needless(late);
-            evidence.rack.on_needless(next);
+            let Some(again) = episode.on_needless(tsn) else { continue };
+            // A timer that expired too early shows no reordering.
+            if again.reported {
+                self.early_off |= episode.early;
+                evidence.order.on_needless(again.late);
+                evidence.rack.on_needless(next);
+            }
             return true;
         }
         false
@@ -198,12 +201,12 @@ impl Sender {
         }
     }
 
-    /// Records that a chunk from packet `packet` on path `from` is retransmitted.
-    pub(super) fn note_sent_again(&mut self, tsn: u64, from: PathId, packet: u64) {
+    /// Records that a chunk from path `from` is retransmitted.
+    pub(super) fn note_sent_again(&mut self, from: PathId, again: Again) {
         let lane = self.lanes.get_mut(from);
         let evidence = lane.and_then(|lane| lane.evidence.as_deref_mut());
         if let Some(episode) = evidence.and_then(|evidence| evidence.episode.as_mut()) {
-            episode.on_sent_again(tsn, packet);
+            episode.on_sent_again(again);
         }
     }
 

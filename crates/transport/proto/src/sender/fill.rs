@@ -11,7 +11,7 @@ use crate::congestion::Sent;
 use crate::marks::mark;
 use crate::path::{Path, Paths};
 use crate::per_path::PathId;
-use crate::recovery::mfr;
+use crate::recovery::{Again, mfr};
 use crate::send::Fragment;
 use crate::time::Instant;
 use crate::user_data::UserData;
@@ -138,9 +138,9 @@ impl Sender {
         // The peer reports a chunk as a duplicate if its copy was only late.
         if self.config.recovery.gathers()
             && !copied
-            && let Some(from) = self.outstanding.retransmission(tsn).map(|known| known.from)
+            && let Some(known) = self.outstanding.retransmission(tsn)
         {
-            self.note_sent_again(tsn, from, before);
+            self.note_sent_again(known.from, Again::new(tsn, before, known.reported));
         }
         self.consider_copy(tsn);
         self.window.take(length);

@@ -8,6 +8,7 @@ use super::lane::Exception;
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
+use crate::recovery::Again;
 use crate::recovery::tail_probe::{self, Answer, Probing};
 use crate::send::{Cause, SlotState};
 use crate::time::Instant;
@@ -153,7 +154,7 @@ impl Sender {
             let highest = self.outstanding.next_tsn() - 1;
             self.begin_recovery(now, path, highest, paths);
             // The peer may still report it as a duplicate.
-            self.note_sent_again(tsn, path, self.packet_number(path));
+            self.note_sent_again(path, Again::new(tsn, self.packet_number(path), false));
         }
     }
 

@@ -329,6 +329,25 @@ fn a_spurious_timeout_is_undone() {
 }
 
 #[test]
+fn a_spurious_timeout_shows_no_reordering() {
+    let mut pair = pair(|recovery| {
+        recovery.loss_detection = LossDetection::TimeThreshold;
+        recovery.undo = Undo::Duplicates;
+    });
+    let before = pair.statistics(0);
+    meets(&mut pair, |place| match place {
+        0..12 => Verdict::Delay(Duration::from_millis(450)),
+        _ => Verdict::Pass,
+    });
+    exchange(&mut pair, 12);
+    let [_, _, timeouts, spurious] = since(&pair, &before);
+    assert!(timeouts == 1 && spurious > 0, "{timeouts} {spurious}");
+    // All came in order, so three later packets still prove a loss without waiting.
+    loses(&mut pair, &[0]);
+    assert_eq!(exchange(&mut pair, 12), RTT + Pair::DELAY);
+}
+
+#[test]
 fn a_dead_path_is_probed_once_and_then_by_the_timer_alone() {
     let mut pair = pair(|recovery| {
         recovery.loss_detection = LossDetection::TimeThreshold;
