@@ -247,6 +247,13 @@ mod tests {
         let mut c = of(&config);
         c.on_acked(&ack(4000, &c));
         assert_eq!(c.cwnd(), 8404);
+        (c.window.cwnd, c.window.ssthresh) = (10 * PMDCS, 13 * PMDCS);
+        c.on_acked(&ack(8 * PMDCS, &c));
+        assert_eq!(c.cwnd(), 13 * PMDCS, "up to the threshold");
+        c.on_congestion_event(&congestion(Loss::Reported));
+        let lowered = c.cwnd();
+        c.on_acked(&ack(8 * PMDCS, &c));
+        assert_eq!(c.cwnd(), lowered + PMDCS, "as with a limit of one packet");
     }
 
     #[test]
