@@ -55,8 +55,16 @@ impl Assembler {
 
     /// Whether a message of an I-DATA chunk was skipped or delivered before. The peer may give it up, and one of its
     /// chunks may arrive late.
-    pub(super) fn has_passed(&self, (stream, unordered, mid): Id) -> bool {
-        self.is_interleaved() && !unordered && self.streams.has_passed(stream, mid)
+    #[inline]
+    pub(super) fn has_passed(&self, id: Id) -> bool {
+        match &self.fragments {
+            Fragments::ByTsn(_) => false,
+            // A message that is incomplete was neither.
+            Fragments::ById(fragments) => {
+                let (stream, unordered, mid) = id;
+                !unordered && !fragments.is_recent(id) && self.streams.has_passed(stream, mid)
+            }
+        }
     }
 
     /// Whether the ordered message of a chunk was skipped or delivered before.

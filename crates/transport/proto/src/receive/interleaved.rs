@@ -215,6 +215,12 @@ impl Interleaved {
         self.get(id).is_some()
     }
 
+    /// Whether this message changed last and is not complete.
+    #[inline]
+    pub(super) fn is_recent(&self, id: Id) -> bool {
+        matches!(&self.recent, Some((recent, _)) if *recent == id)
+    }
+
     #[inline]
     fn get(&self, id: Id) -> Option<&Partial> {
         match &self.recent {
@@ -246,7 +252,7 @@ impl Interleaved {
     pub(super) fn insert(&mut self, id: Id, fragment: Fragment) -> Result<Inserted, Violation> {
         self.charge += fragment.charge as usize;
         // Nothing is moved for the fragments of one message in a row.
-        if self.recent.as_ref().is_none_or(|(recent, _)| *recent != id) {
+        if !self.is_recent(id) {
             self.others.extend(self.recent.take());
         }
         let others = &mut self.others;

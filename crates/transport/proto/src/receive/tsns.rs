@@ -33,7 +33,11 @@ impl Tsns {
     /// Adds the TSN of the chunk after the last one.
     #[inline]
     pub(crate) fn push(&mut self, tsn: u64) {
-        self.push_range(tsn, tsn);
+        if self.ranges.is_none() && self.last + 1 == tsn {
+            self.last = tsn;
+        } else {
+            self.push_range(tsn, tsn);
+        }
     }
 
     /// Adds the TSNs of the chunks after the last one.
