@@ -131,9 +131,10 @@ impl Window {
         // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
         let bytes = growth.of(acked.bytes.min(usize::from(self.limit_mtus) * self.pmdcs));
         // A recovery ends at the threshold, where the RFC still has slow start. If one acknowledgement for many
-        // packets counted in full there, it would take back what the recovery gave up.
+        // packets counted in full there, it would give back what the loss took. Two packets are what receivers
+        // usually acknowledge at once.
         let left = self.ssthresh.saturating_sub(self.cwnd);
-        self.cwnd += acked.coupled.slow_start(bytes.min(left.max(self.pmdcs)), left);
+        self.cwnd += acked.coupled.slow_start(bytes.min(left.max(2 * self.pmdcs)), left);
     }
 
     pub(super) fn on_idle(&mut self, rtos: u32) {

@@ -253,7 +253,7 @@ mod tests {
         c.on_congestion_event(&congestion(Loss::Reported));
         let lowered = c.cwnd();
         c.on_acked(&ack(8 * PMDCS, &c));
-        assert_eq!(c.cwnd(), lowered + PMDCS, "as with a limit of one packet");
+        assert_eq!(c.cwnd(), lowered + 2 * PMDCS, "as for two packets");
     }
 
     #[test]
