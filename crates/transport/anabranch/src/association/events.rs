@@ -19,8 +19,8 @@ use crate::wakers::Key;
 /// beyond twice as many bytes of payload as the send buffer holds, or 256 KiB if that is more. A returned message counts
 /// with its data and the size of an `OutgoingMessage`; so a late reader gets all that an association returns at its end,
 /// unless most of a full send buffer are messages shorter than that. A slow reader also loses some while the endpoint's
-/// `memory_limit` is used up. Kept notifications count in `memory_limit`. Without any `Events`, only the latest 16 are kept, and none that carry
-/// messages or causes.
+/// `memory_limit` is used up. Kept notifications count in `memory_limit`. Without any `Events`, only the latest 16 are
+/// kept, and none that carry messages or causes.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) {

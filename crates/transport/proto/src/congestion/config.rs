@@ -20,7 +20,8 @@ section! {
         initial_cwnd: InitialCwnd = InitialCwnd::Bytes(4404), WINDOWS;
         /// Smallest slow-start threshold after a loss, in PMDCS. 4 (RFC 2960: 2).
         min_ssthresh_mtus: u32 = 4, Kind::count(1, 1000);
-        /// L of RFC 9260 section 7.2.1: growth of cwnd in slow start for one SACK, in PMDCS.
+        /// L of RFC 9260 section 7.2.1: growth of cwnd in slow start for one SACK, in PMDCS. Slow start passes the
+        /// threshold by 2 at most.
         slow_start_limit_mtus: u32 = 1, Kind::count(1, 1000);
         /// Offer and accept explicit congestion notification (RFC 4960 appendix A, RFC 3168): routers may mark packets
         /// with new data in place of dropping them, and a mark lowers the window as a loss does. Off.
